@@ -1,0 +1,42 @@
+"""What is collected here: the tests whose programs are on this machine, never a skip.
+
+RESPMQ_REQUIRE_CLIENTS=1, which CI sets, makes a missing program an error.
+"""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+HERE: Final = Path(__file__).parent
+PROGRAMS: Final = {
+    "test_node.py": ("node",),
+    "test_redis_tools.py": ("redis-cli", "redis-benchmark"),
+}
+
+
+def missing(file: str) -> list[str]:
+    lacking = [program for program in PROGRAMS[file] if shutil.which(program) is None]
+    if file == "test_node.py" and not (HERE / "node" / "node_modules").is_dir():
+        lacking.append("the clients (run `npm ci` in tests/clients/node)")
+    return lacking
+
+
+NOT_COLLECTED: Final = {file: lacking for file in PROGRAMS if (lacking := missing(file))}
+collect_ignore: Final = list(NOT_COLLECTED)
+
+
+def explanation() -> list[str]:
+    return [
+        f"not collected: tests/clients/{file}, it needs {', '.join(names)}" for file, names in NOT_COLLECTED.items()
+    ]
+
+
+if NOT_COLLECTED and os.environ.get("RESPMQ_REQUIRE_CLIENTS") == "1":
+    raise pytest.UsageError("RESPMQ_REQUIRE_CLIENTS=1, but\n" + "\n".join(explanation()))
+
+
+def pytest_report_collectionfinish() -> list[str]:
+    return explanation()
