@@ -1,0 +1,225 @@
+"""Large numbers: what goes leaves nothing behind, and no single long job holds the others up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.support import (
+    Conn,
+    Connect,
+    ServerProcess,
+    advance,
+    as_bytes,
+    counts,
+    deliveries,
+    encode,
+    lease,
+    stat,
+    wait_for_waiters,
+)
+
+MANY = 200_000
+PAUSE = 0.25
+"""Seconds: far above the promise of about 50 ms, far below what the whole job takes in one piece."""
+
+
+def declare(conn: Conn, queue: str, *options: str | int) -> None:
+    conn.ok("QDECLARE", queue, "MAXLEN", 10_000_000, "MAXDEAD", 10_000_000, "RETRYDELAY", 0, *options)
+
+
+def fill(conn: Conn, queue: str, count: int) -> None:
+    """Put so many small messages."""
+    batch = encode("QMPUT", queue, *["x"] * 1000)
+    for _ in range(count // 1000):
+        conn.send(batch)
+        assert len(conn.read_raw()) > 1000
+
+
+def lease_all(conn: Conn, queue: str, count: int) -> None:
+    """Take so many for an hour."""
+    for _ in range(count // 10_000):
+        assert len(lease(conn, queue, "COUNT", 10_000, "LEASE", "1h")) == 10_000
+
+
+def worst_ping(other: Conn, busy: Conn) -> tuple[float, float, bytes]:
+    """PING until a while after the busy connection has its reply: the longest PING, the job's time, the reply."""
+    start = time.monotonic()
+    worst, took = 0.0, 0.0
+    after = 0
+    while after < 300:
+        asked = time.monotonic()
+        assert other.raw("PING") == b"+PONG\r\n"
+        now = time.monotonic()
+        worst = max(worst, now - asked)
+        if took:
+            after += 1
+        elif busy.pending():
+            took = now - start
+    return worst, took, busy.read_raw()
+
+
+@pytest.mark.parametrize("job", ["purge", "delete", "expire", "leases", "dead purge"])
+def test_others_are_served_while_very_many_go(job: str, fresh_virtual_server: ServerProcess, connect: Connect) -> None:
+    """A purge, a deletion, and TTLs and leases that all end in one millisecond: a PING never waits for the whole."""
+    a, b = connect(fresh_virtual_server), connect(fresh_virtual_server)
+    declare(a, "q", *(["TTL", "1s"] if job in {"expire", "dead purge"} else []))
+    fill(a, "q", MANY)
+    if job == "purge":
+        a.start("QPURGE", "q")
+    elif job == "delete":
+        a.start("QDELETE", "q")
+    elif job == "expire":
+        a.start("DEBUG", "ADVANCE", "1s")
+    elif job == "leases":
+        lease_all(a, "q", MANY)
+        a.start("DEBUG", "ADVANCE", "1h")
+    else:
+        advance(a, "1s")
+        a.start("QDEAD", "PURGE", "q")
+    worst, took, reply = worst_ping(b, a)
+    answers = {"purge": b":%d\r\n" % MANY, "delete": b":1\r\n", "dead purge": b":%d\r\n" % MANY}
+    assert reply == answers.get(job, b"+OK\r\n")
+    if job == "delete":
+        assert a.error("QSTATS", "q").code == b"NOQUEUE"
+    else:
+        ready = MANY if job == "leases" else 0
+        letters = MANY if job == "expire" else 0
+        assert counts(a, "q", "ready", "in_flight", "dead") == (ready, 0, letters)
+    assert worst < PAUSE, f"the longest PING took {worst:.3f} s, the whole job {took:.3f} s"
+
+
+@pytest.mark.parametrize("job", ["QPURGE", "QDELETE"])
+def test_a_purge_takes_time_in_proportion(job: str, fresh_server: ServerProcess, connect: Connect) -> None:
+    """Four times the messages, about four times the time, until all is done and the server idle again."""
+    a, b = connect(fresh_server), connect(fresh_server)
+
+    def cost(count: int) -> float:
+        declare(a, "q")
+        fill(a, "q", count)
+        before = fresh_server.cpu_seconds()
+        a.start(job, "q")
+        worst_ping(b, a)
+        a.cmd("QDELETE", "q")
+        return fresh_server.cpu_seconds() - before
+
+    cost(10_000)
+    assert cost(4 * MANY // 4) < 10 * cost(MANY // 4) + 0.3
+
+
+def assert_flat(server: ServerProcess, cycle: Callable[[], None], *, warm_up: int, cycles: int) -> None:
+    """Memory after many cycles is what it was after a few."""
+    for _ in range(warm_up):
+        cycle()
+    before = server.memory()
+    for _ in range(cycles):
+        cycle()
+    after = server.memory()
+    assert after < before * 1.15 + (2 << 20), f"{before >> 10} KiB became {after >> 10} KiB"
+
+
+def test_queues_that_come_and_go_leave_nothing(fresh_server: ServerProcess, connect: Connect) -> None:
+    """Declare, put, lease, ack, delete, tens of thousands of times with new names: no memory is kept."""
+    a = connect(fresh_server)
+    number = 0
+
+    def cycle() -> None:
+        nonlocal number
+        names = [f"q.{n}" for n in range(number, number + 100)]
+        number += 100
+        replies = a.pipeline(
+            command
+            for name in names
+            for command in (("QDECLARE", name), ("QPUT", name, "m", "ID", "an id of its own"), ("QLEASE", name))
+        )
+        tokens = [deliveries(reply)[0].lease for reply in replies[2::3]]
+        settled = a.pipeline(
+            command
+            for name, token in zip(names, tokens, strict=True)
+            for command in (("QACK", name, token), ("QDELETE", name))
+        )
+        assert settled == [1] * 200
+
+    assert_flat(fresh_server, cycle, warm_up=50, cycles=300)
+    assert a.integer("DBSIZE") == 0
+    assert a.array("QLIST") == []
+
+
+def test_messages_that_come_and_go_leave_nothing(fresh_virtual_server: ServerProcess, connect: Connect) -> None:
+    """Put with an id, lease, touch, ack, a hundred thousand times, the dedupe window passing: no memory is kept."""
+    a = connect(fresh_virtual_server)
+    declare(a, "q", "DEDUPE", "10s")
+    number = 0
+
+    def cycle() -> None:
+        nonlocal number
+        a.pipeline([("QPUT", "q", "m" * 50, "ID", f"id {n}") for n in range(number, number + 500)])
+        number += 500
+        tokens = [found.lease for found in lease(a, "q", "COUNT", 500, "LEASE", "1h", "REQID", str(number))]
+        assert a.integer("QTOUCH", "q", *tokens, "FOR", "2h") == 500
+        assert a.integer("QACK", "q", *tokens) == 500
+        advance(a, "1s")
+
+    assert_flat(fresh_virtual_server, cycle, warm_up=40, cycles=200)
+    assert counts(a, "q", "ready", "delayed", "in_flight", "bytes") == (0, 0, 0, 0)
+
+
+def test_deadlines_that_are_moved_do_not_pile_up(fresh_server: ServerProcess, connect: Connect) -> None:
+    """One lease touched, one message released and one delayed message deleted, very often: no memory is kept."""
+    a = connect(fresh_server)
+    declare(a, "q", "ACKTIMEOUT", "1h", "DEDUPE", 0)
+    a.bulk("QPUT", "q", "touched")
+    token = deliveries(a.cmd("QLEASE", "q"))[0].lease
+
+    def cycle() -> None:
+        assert a.pipeline([("QTOUCH", "q", token, "FOR", "2h")] * 500) == [1] * 500
+        replies = a.pipeline([("QPUT", "q", "m", "DELAY", "1h", "TTL", "2h"), ("QPURGE", "q")] * 200)
+        assert replies[1::2] == [1] * 200
+
+    assert_flat(fresh_server, cycle, warm_up=20, cycles=200)
+    assert stat(a, "q", "in_flight") == 1
+
+
+def test_waits_that_end_leave_nothing(fresh_server: ServerProcess, connect: Connect) -> None:
+    """Connect, wait, hang up, thousands of times; and waits that end by themselves or by UNBLOCK."""
+    observer = connect(fresh_server)
+    declare(observer, "q")
+
+    def cycle() -> None:
+        opened = [Conn(fresh_server.port) for _ in range(50)]
+        for one in opened:
+            one.start("QLEASE", "q", "WAIT", 0, "REQID", str(one.local_port))
+        for one in opened:
+            one.close()
+        wait_for_waiters(observer, "q", 0)
+        for _ in range(20):
+            assert lease(observer, "q", "WAIT", "0.0001") == []
+
+    assert_flat(fresh_server, cycle, warm_up=20, cycles=80)
+
+
+def test_memory_of_what_was_purged_is_used_again(fresh_server: ServerProcess, connect: Connect) -> None:
+    """Filling and emptying a queue again and again needs no more than the first time."""
+    a = connect(fresh_server)
+
+    def cycle() -> None:
+        declare(a, "q")
+        fill(a, "q", 20_000)
+        assert a.integer("QPURGE", "q") == 20_000
+        fill(a, "q", 20_000)
+        assert a.integer("QDELETE", "q") == 1
+
+    assert_flat(fresh_server, cycle, warm_up=4, cycles=10)
+
+
+def test_a_large_lease_reply_is_whole(fresh_server: ServerProcess, connect: Connect) -> None:
+    """100,000 messages in one reply: all there, in order, each leased once."""
+    a = connect(fresh_server)
+    declare(a, "q")
+    a.pipeline([("QMPUT", "q", *range(n, n + 1000)) for n in range(0, 100_000, 1000)])
+    found = lease(a, "q", "COUNT", 1_000_000)
+    assert [one.body for one in found] == [b"%d" % n for n in range(100_000)]
+    assert len({as_bytes(one.lease) for one in found}) == 100_000
+    assert counts(a, "q", "ready", "in_flight") == (0, 100_000)
