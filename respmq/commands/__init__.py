@@ -1,0 +1,1 @@
+"""The command table: one decorated function per command, everything else derived from it."""

@@ -1,0 +1,67 @@
+"""What commands answer: a shape for the docs and the encoders for both protocols."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from respmq.core.model import Message
+from respmq.resp.writer import OK as OK_LINE
+from respmq.resp.writer import encode2, encode3, encode_bulk, encode_delivery, encode_integer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A reply: `shape` in the words of the docs, and how it is written in RESP2 and RESP3."""
+
+    shape: str
+    encode2: Callable[[Any], bytes] = encode2
+    encode3: Callable[[Any], bytes] = encode3
+
+    def saying(self, shape: str) -> Reply:
+        """The same encoding under another description."""
+        return Reply(shape, self.encode2, self.encode3)
+
+
+def _ok(_value: None) -> bytes:
+    return OK_LINE
+
+
+def _bulk_or_null2(value: bytes | None) -> bytes:
+    return b"$-1\r\n" if value is None else encode_bulk(value)
+
+
+def _bulk_or_null3(value: bytes | None) -> bytes:
+    return b"_\r\n" if value is None else encode_bulk(value)
+
+
+def _bulks(values: list[bytes]) -> bytes:
+    return b"*%d\r\n" % len(values) + b"".join(map(encode_bulk, values))
+
+
+def _deliveries2(values: list[Any]) -> bytes:
+    if len(values) == 1 and type(values[0]) is Message:
+        return b"*1\r\n" + encode_delivery(values[0])
+    if values and type(values[0]) is Message:
+        return b"*%d\r\n" % len(values) + b"".join(map(encode_delivery, values))
+    return encode2(values)
+
+
+def _deliveries3(values: list[Any]) -> bytes:
+    return encode3(values) if values and type(values[0]) is dict else _deliveries2(values)
+
+
+OK = Reply("`OK`", _ok, _ok)
+INTEGER = Reply("integer", encode_integer, encode_integer)
+BULK_OR_NULL = Reply("bulk string or null", _bulk_or_null2, _bulk_or_null3)
+BULKS = Reply("array of bulk strings", _bulks, _bulks)
+DELIVERIES = Reply("array of deliveries", _deliveries2, _deliveries3)
+MAP = Reply("map")
+MAP_OR_NULL = Reply("map or null")
+MAPS = Reply("array of maps")
+ANY = Reply("see below")
+STATUS = Reply("simple string")
+VERBATIM = Reply("verbatim string")

@@ -1,0 +1,516 @@
+"""The broker: queues by name, and everything that involves more than one of them.
+
+All methods act at the moment that `tick` was last given. They are synchronous and do all or nothing: an error means
+that nothing has changed. Names, ids, tokens and bodies are bytes, durations and moments integer milliseconds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from respmq.core.hub import TICK_BUDGET, Hub
+from respmq.core.deadlines import WAITER_RANK
+from respmq.core.model import (
+    Description,
+    Extra,
+    Message,
+    QueueSettings,
+    describe,
+    describe_dead,
+    describe_live,
+)
+from respmq.core.names import check_queue_name
+from respmq.core.queue import Queue
+from respmq.core.requests import Request
+from respmq.core.stats import BrokerStats, QueueStats
+from respmq.core.waiting import Waiter
+from respmq.errors import (
+    InvalidRequestError,
+    OutOfMemoryError,
+    QueueConfigConflictError,
+    QueueNotFoundError,
+    TooBigError,
+    quote,
+)
+from respmq.globs import glob_match
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from respmq.core.model import DeadLetter
+    from respmq.core.waiting import Deliveries, LeaseWait
+
+#: The name under which a setting is declared, for error texts and QCONFIG.
+SETTING_NAMES = {field.name: field.name.replace("_", "") for field in dataclasses.fields(QueueSettings)}
+_DURATIONS = frozenset({"ack_timeout", "retry_delay", "max_retry_delay", "ttl", "dedupe"})
+_UNLIMITED_BUDGET = 1 << 62
+
+
+class Broker:
+    """A broker.
+
+    Args:
+        now: the moment at which it starts, milliseconds since the epoch.
+        random_bytes: `f(n)` gives n random bytes, for ids and tokens.
+        uniform: `f(a, b)` gives a random number between a and b, for RETRYJITTER.
+    """
+
+    def __init__(
+        self, now: int, random_bytes: Callable[[int], bytes], uniform: Callable[[float, float], float]
+    ) -> None:
+        self._hub = Hub(now, random_bytes, uniform)
+        self._queues: dict[bytes, Queue] = {}
+        #: Queues that have both ready messages and waiters, so that `serve` has work.
+        self.unserved = self._hub.dirty
+        #: Limits and habits that the server's configuration may change at any time. 0 is no limit.
+        self.auto_declare = False
+        self.max_message_size = 0
+        self.max_memory = 0
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> int:
+        """The moment at which everything happens."""
+        return self._hub.now
+
+    @property
+    def used_memory(self) -> int:
+        """Bytes that messages and dead letters take, as counted for `max_memory`."""
+        return self._hub.used
+
+    def tick(self, now: int) -> int | None:
+        """Move to `now` and do what fell due on the way, each thing at its own moment.
+
+        Returns the moment of the next deadline, None if there is none. A tick does a bounded amount of work: if more
+        is due, the moment that it returns is not later than `now`.
+        """
+        self._hub.budget = TICK_BUDGET
+        return self._run_until(now)
+
+    def advance(self, now: int) -> None:
+        """Move to `now` like `tick`, but do all that falls due, however much it is."""
+        self._hub.budget = _UNLIMITED_BUDGET
+        self._run_until(now)
+
+    def _run_until(self, now: int) -> int | None:
+        hub = self._hub
+        deadlines = hub.deadlines
+        while hub.budget > 0:
+            when = deadlines.next()
+            if when is None or when > now:
+                break
+            hub.now = max(hub.now, when)
+            due = deadlines.pop_due(when)
+            if due is not None:
+                hub.budget -= 1
+                due.due()
+                if hub.dirty:
+                    self.serve()
+        hub.now = max(hub.now, now)
+        hub.dig()
+        if hub.graveyard:
+            return hub.now
+        return deadlines.next()
+
+    # -- queues ----------------------------------------------------------------------------------------------------
+
+    def declare(self, name: bytes, settings: QueueSettings) -> None:
+        """Create a queue, or confirm that it exists with equal settings.
+
+        Raises:
+            InvalidNameError: not a possible queue name.
+            QueueConfigConflictError: it exists with other settings.
+        """
+        queue = self._queues.get(name)
+        if queue is None:
+            check_queue_name(name)
+            self._queues[name] = Queue(name, settings, self._hub)
+            return
+        differing = [
+            f"{SETTING_NAMES[field.name].upper()} is {_shown(field.name, queue.settings)}, "
+            f"not {_shown(field.name, settings)}"
+            for field in dataclasses.fields(QueueSettings)
+            if getattr(queue.settings, field.name) != getattr(settings, field.name)
+        ]
+        if differing:
+            msg = f"queue '{quote(name)}' exists with other settings: {'; '.join(differing)}"
+            raise QueueConfigConflictError(msg)
+
+    def delete(self, name: bytes) -> int:
+        """Delete a queue with all that is in it; whoever waits for it is told. Returns 1.
+
+        Raises:
+            QueueNotFoundError: no such queue.
+        """
+        queue = self._find(name)
+        del self._queues[name]
+        for waiter in list(queue.waiters):
+            waiter.wait.resolve(QueueNotFoundError.named(name))
+        queue.close()
+        return 1
+
+    def purge(self, name: bytes) -> int:
+        """Drop a queue's ready and delayed messages and return how many there were.
+
+        Raises:
+            QueueNotFoundError: no such queue.
+        """
+        return self._find(name).purge()
+
+    def names(self, match: bytes | None = None) -> list[bytes]:
+        """The names of all queues (that match a glob), sorted."""
+        return sorted(name for name in self._queues if match is None or glob_match(match, name))
+
+    def settings(self, name: bytes) -> QueueSettings:
+        """The settings of a queue.
+
+        Raises:
+            QueueNotFoundError: no such queue.
+        """
+        return self._find(name).settings
+
+    def stats(self, name: bytes) -> QueueStats:
+        """The statistics of a queue.
+
+        Raises:
+            QueueNotFoundError: no such queue.
+        """
+        queue = self._find(name)
+        return QueueStats(
+            name=name,
+            ready=queue.ready,
+            delayed=queue.delayed,
+            in_flight=len(queue.leases),
+            dead=len(queue.dead),
+            consumers=0,
+            waiters=len(queue.waiters),
+            oldest_ready_age=queue.oldest_ready_age(),
+            enqueued=queue.enqueued,
+            delivered=queue.delivered,
+            acked=queue.acked,
+            retried=queue.retried,
+            dead_lettered=queue.dead_lettered,
+            dead_dropped=queue.dead_dropped,
+            duplicates=queue.duplicates,
+            expired_leases=queue.expired_leases,
+            bytes=queue.bytes,
+        )
+
+    def broker_stats(self) -> BrokerStats:
+        """Counts over the whole broker."""
+        return BrokerStats(queues=len(self._queues))
+
+    # -- messages --------------------------------------------------------------------------------------------------
+
+    def put(
+        self,
+        name: bytes,
+        body: bytes,
+        id: bytes | None = None,
+        priority: int = 0,
+        delay: int = 0,
+        extra: Extra | None = None,
+    ) -> bytes | None:
+        """Store a message and return its id, or None if the id is a duplicate.
+
+        Raises:
+            QueueNotFoundError: no such queue.
+            QueueFullError: MAXLEN messages wait and OVERFLOW is REJECT.
+            TooBigError: it is above `max_message_size`.
+            OutOfMemoryError: `max_memory` is used up.
+            InvalidRequestError: the delay is not below the TTL.
+        """
+        queue = self._queues.get(name) or self._missing(name)
+        size = len(body) if extra is None else len(body) + extra.size
+        if size > self.max_message_size > 0:
+            raise self._too_big(size)
+        if self._hub.used > self.max_memory > 0:
+            raise self._out_of_memory()
+        if delay:
+            _check_delay(delay, queue.settings.ttl, None if extra is None else extra.ttl)
+        return queue.put(body, id, priority, delay, extra)
+
+    def put_many(self, name: bytes, bodies: tuple[bytes, ...]) -> list[bytes]:
+        """Store all of `bodies` or, on an error, none; return the ids.
+
+        Raises:
+            QueueNotFoundError: no such queue.
+            QueueFullError: there is no room for all of them.
+            TooBigError: one is above `max_message_size`.
+            OutOfMemoryError: `max_memory` is used up.
+        """
+        queue = self._queues.get(name) or self._missing(name)
+        size = max(map(len, bodies), default=0)
+        if size > self.max_message_size > 0:
+            raise self._too_big(size)
+        if self._hub.used > self.max_memory > 0:
+            raise self._out_of_memory()
+        return queue.put_many(bodies)
+
+    def lease(
+        self,
+        names: tuple[bytes, ...],
+        count: int = 1,
+        wait: int | None = None,
+        lease: int | None = None,
+        request: tuple[bytes, bytes] | None = None,
+        *,
+        full: bool = False,
+    ) -> Deliveries | LeaseWait:
+        """Lease up to `count` messages from the queues in the order given.
+
+        Args:
+            names: at least one queue.
+            count: the most messages to lease.
+            wait: how long to wait if nothing is ready, 0 for ever, None not at all.
+            lease: how long the leases last instead of ACKTIMEOUT.
+            request: user and key of a request that may be sent again (REQID).
+            full: answer with descriptions instead of messages.
+
+        Raises:
+            QueueNotFoundError: one of the queues doesn't exist; nothing was leased.
+        """
+        if len(names) == 1 and request is None:
+            # The common case, kept short.
+            queue = self._queues.get(names[0]) or self._missing(names[0])
+            taken: list[Message] = []
+            if queue.ready:
+                queue.take(count, lease, taken)
+            if taken:
+                return [describe(m) for m in taken] if full else taken
+            if wait is None:
+                return taken
+            return self._wait([queue], count, wait, lease, None, full=full)
+        queues = [self._queues.get(name) or self._missing(name) for name in dict.fromkeys(names)]
+        known = None
+        if request is not None:
+            known = queues[0].requests.get(request)
+            if known is not None:
+                if known.waiter is not None:
+                    return self._take_over(known.waiter, wait, full=full)
+                held = list(known.messages.values())
+                return [describe(m) for m in held] if full else held
+            known = Request(queues[0].requests, request)
+        taken = self._take(queues, count, lease, known)
+        if taken or wait is None:
+            return [describe(m) for m in taken] if full else taken
+        return self._wait(queues, count, wait, lease, known, full=full)
+
+    def _take(self, queues: Iterable[Queue], count: int, lease: int | None, request: Request | None) -> list[Message]:
+        taken: list[Message] = []
+        for queue in queues:
+            if queue.ready and len(taken) < count:
+                queue.take(count - len(taken), lease, taken)
+        if request is not None and taken:
+            for message in taken:
+                if message.extra is None:
+                    message.extra = Extra({}, (), None)
+                message.extra.request = request
+            request.granted(taken)
+        return taken
+
+    def _wait(
+        self, queues: list[Queue], count: int, wait: int, lease: int | None, request: Request | None, *, full: bool
+    ) -> LeaseWait:
+        waiter = Waiter(queues, count, lease, request, self._hub.deadlines)
+        waiter.full = full
+        self._set_wait(waiter, wait)
+        return waiter.wait
+
+    def _take_over(self, waiter: Waiter, wait: int | None, *, full: bool) -> Deliveries | LeaseWait:
+        answer = waiter.take_over()
+        waiter.full = full
+        if wait is None:
+            answer.cancel()
+            return []
+        self._set_wait(waiter, wait)
+        return answer
+
+    def _set_wait(self, waiter: Waiter, wait: int) -> None:
+        hub = self._hub
+        waiter.set_deadline(hub.deadlines.set(hub.now + wait, WAITER_RANK, waiter) if wait else None)
+
+    def serve(self) -> None:
+        """Hand ready messages to those who wait, the one who has waited longest first."""
+        dirty = self._hub.dirty
+        while dirty:
+            queue, _ = dirty.popitem(last=False)
+            while queue.ready and queue.waiters:
+                waiter = next(iter(queue.waiters))
+                taken = self._take(waiter.queues, waiter.count, waiter.lease, waiter.request)
+                if taken:
+                    waiter.wait.resolve([describe(m) for m in taken] if waiter.full else taken)
+
+    def undeliver(self, messages: Iterable[tuple[bytes, bytes]]) -> None:
+        """Take back leases, as (queue, token), that never reached their client: the last one first, so all stand as before."""
+        for name, token in messages:
+            queue = self._queues.get(name)
+            if queue is not None:
+                queue.undeliver(token)
+        self.serve()
+
+    def ack(self, name: bytes, tokens: tuple[bytes, ...]) -> int:
+        """Settle leases as done and return how many there were; stale ones count 0.
+
+        Raises:
+            QueueNotFoundError: no such queue.
+        """
+        queue = self._queues.get(name)
+        return self._find(name).ack(tokens) if queue is None else queue.ack(tokens)
+
+    def nack(self, name: bytes, token: bytes, delay: int | None = None, error: bytes | None = None) -> int:
+        """Settle a lease as failed: the message is retried after `delay` (None: the backoff), or dies. 0: it was stale.
+
+        Raises:
+            QueueNotFoundError: no such queue.
+        """
+        return self._find(name).fail(token, delay, error)
+
+    def reject(self, name: bytes, token: bytes, error: bytes | None = None) -> int:
+        """Settle a lease by letting its message die. 0: it was stale.
+
+        Raises:
+            QueueNotFoundError: no such queue.
+        """
+        return self._find(name).reject(token, error)
+
+    def release(self, name: bytes, token: bytes, delay: int | None = None) -> int:
+        """Settle a lease as if it had not been: the message stands where it stood. 0: it was stale.
+
+        Raises:
+            QueueNotFoundError: no such queue.
+        """
+        return self._find(name).give_back(token, delay)
+
+    def touch(self, name: bytes, tokens: tuple[bytes, ...], duration: int | None = None) -> int:
+        """Renew leases for `duration` (None: ACKTIMEOUT) from now and return how many there were.
+
+        Raises:
+            QueueNotFoundError: no such queue.
+        """
+        return self._find(name).touch(tokens, duration)
+
+    def peek(self, name: bytes, state: int, count: int, offset: int) -> list[Description]:
+        """Descriptions of messages in `state`, in the order in which they are handed out, fall due or expire.
+
+        Raises:
+            QueueNotFoundError: no such queue.
+        """
+        return [describe_live(m) for m in islice(self._find(name).peek(state), offset, offset + count)]
+
+    def show(self, name: bytes, id: bytes) -> Description | None:
+        """The description of a message by its id: the live one, else the latest dead one, else None.
+
+        Raises:
+            QueueNotFoundError: no such queue.
+        """
+        queue = self._find(name)
+        message = queue.live.get(id)
+        if message is not None:
+            return describe_live(message)
+        letter = queue.dead.latest(id)
+        return None if letter is None else {**describe_dead(letter), "state": "dead"}
+
+    def remove(self, name: bytes, ids: tuple[bytes, ...]) -> int:
+        """Remove live messages by id and return how many there were.
+
+        Raises:
+            QueueNotFoundError: no such queue.
+        """
+        return self._find(name).delete(ids)
+
+    # -- dead letters ----------------------------------------------------------------------------------------------
+
+    def dead_letters(self, name: bytes, count: int, offset: int = 0) -> list[Description]:
+        """Descriptions of dead letters, oldest first.
+
+        Raises:
+            QueueNotFoundError: no such queue.
+        """
+        return [describe_dead(letter) for letter in islice(self._find(name).dead, offset, offset + count)]
+
+    def dead_count(self, name: bytes) -> int:
+        """How many dead letters a queue has.
+
+        Raises:
+            QueueNotFoundError: no such queue.
+        """
+        return len(self._find(name).dead)
+
+    def pop_dead(self, name: bytes, count: int = 1) -> list[Description]:
+        """Remove the oldest dead letters and return their descriptions.
+
+        Raises:
+            QueueNotFoundError: no such queue.
+        """
+        letters: list[DeadLetter] = self._find(name).pop_dead(count)
+        return [describe_dead(letter) for letter in letters]
+
+    def replay_dead(self, name: bytes, ids: tuple[bytes, ...] = ()) -> int:
+        """Put dead letters (all without ids) back into the queue and return how many.
+
+        Raises:
+            QueueNotFoundError: no such queue.
+        """
+        return self._find(name).replay(ids)
+
+    def purge_dead(self, name: bytes, ids: tuple[bytes, ...] = ()) -> int:
+        """Remove dead letters (all without ids) and return how many there were.
+
+        Raises:
+            QueueNotFoundError: no such queue.
+        """
+        return self._find(name).purge_dead(ids)
+
+    # -- errors ----------------------------------------------------------------------------------------------------
+
+    def _find(self, name: bytes) -> Queue:
+        queue = self._queues.get(name)
+        if queue is None:
+            check_queue_name(name)
+            raise QueueNotFoundError.named(name)
+        return queue
+
+    def _missing(self, name: bytes) -> Queue:
+        """The queue that a put or lease names and that isn't there: declared, if that is the habit, else an error."""
+        if not self.auto_declare:
+            return self._find(name)
+        self.declare(name, QueueSettings())
+        return self._queues[name]
+
+    def _too_big(self, size: int) -> TooBigError:
+        return TooBigError(f"the message is {size} bytes, max-message-size allows {self.max_message_size}")
+
+    def _out_of_memory(self) -> OutOfMemoryError:
+        return OutOfMemoryError(
+            f"messages use {self._hub.used} bytes, maxmemory allows {self.max_memory}: "
+            "lease and ack, purge, or raise maxmemory"
+        )
+
+
+def _check_delay(delay: int, queue_ttl: int | None, own_ttl: int | None) -> None:
+    for ttl, whose in ((own_ttl, "its TTL"), (queue_ttl, "the queue's TTL")):
+        if ttl is not None and delay >= ttl:
+            msg = (
+                f"DELAY {delay / 1000:g}s is not below {whose} {ttl / 1000:g}s: "
+                "the message would die before it is ready"
+            )
+            raise InvalidRequestError(msg)
+
+
+def setting_value(field: str, settings: QueueSettings) -> str | int | float | None:
+    """A setting as QCONFIG shows it: durations in seconds."""
+    value: str | int | float | None = getattr(settings, field)
+    if field in _DURATIONS and isinstance(value, int):
+        return value // 1000 if value % 1000 == 0 else value / 1000
+    return value
+
+
+def _shown(field: str, settings: QueueSettings) -> str:
+    value = setting_value(field, settings)
+    if value is None:
+        return "none"
+    return f"{value:g}s" if field in _DURATIONS and not isinstance(value, str) else str(value)

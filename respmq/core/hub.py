@@ -1,0 +1,67 @@
+"""What the queues of one broker share: the moment, deadlines, tokens, chance, and the work that is left for later."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from typing import TYPE_CHECKING
+
+from respmq.core.deadlines import Deadlines
+from respmq.core.ids import TokenMaker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from respmq.core.queue import Queue
+
+#: What a message costs beside its body: the object, its id, its places in index and line. Counted for `maxmemory`.
+MESSAGE_OVERHEAD = 350
+
+#: How many expiries, promotions or releases of memory one tick does before others get their turn.
+TICK_BUDGET = 2_000
+
+Container = dict[bytes, object] | deque[object] | list[object]
+
+
+class Hub:
+    """Shared by a broker's queues.
+
+    `now` is the moment at which everything happens, milliseconds since the epoch; only the broker's tick moves it,
+    and never backwards. `uniform(a, b)` and `random_bytes(n)` are the sources of chance.
+    """
+
+    __slots__ = ("budget", "deadlines", "dirty", "graveyard", "now", "random_bytes", "tokens", "uniform", "used")
+
+    def __init__(
+        self, now: int, random_bytes: Callable[[int], bytes], uniform: Callable[[float, float], float]
+    ) -> None:
+        self.now = now
+        self.random_bytes = random_bytes
+        self.uniform = uniform
+        self.deadlines = Deadlines()
+        self.tokens = TokenMaker(random_bytes)
+        #: Queues that have both ready messages and waiters.
+        self.dirty: OrderedDict[Queue, None] = OrderedDict()
+        #: Bytes held, for `maxmemory`.
+        self.used = 0
+        self.budget = TICK_BUDGET
+        self.graveyard: deque[Container] = deque()
+
+    def bury(self, *containers: Container) -> None:
+        """Free what `containers` hold little by little: a million objects freed at once would stop everybody."""
+        self.graveyard.extend(c for c in containers if c)
+
+    def dig(self) -> None:
+        """Free a part of what was buried."""
+        while self.graveyard and self.budget > 0:
+            container = self.graveyard[0]
+            steps = min(self.budget, len(container))
+            self.budget -= steps + 1
+            if isinstance(container, dict):
+                for _ in range(steps):
+                    container.popitem()
+            else:
+                del_from = container.pop
+                for _ in range(steps):
+                    del_from()
+            if not container:
+                self.graveyard.popleft()

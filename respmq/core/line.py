@@ -1,0 +1,122 @@
+"""The ready messages of one queue, in the order in which they are handed out.
+
+Each priority has a first-in-first-out line and, before it, the messages that were taken from its head and came back to
+where they stood. Those all stood before whatever is still in the line, so only their order among themselves matters.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING
+
+from respmq.core.lazyheap import walk
+from respmq.core.model import READY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from respmq.core.hub import Container
+    from respmq.core.model import Message
+
+_SWEEP_FROM = 64
+
+
+class Level:
+    """The messages of one priority. `stale` counts those in it that are no longer ready."""
+
+    __slots__ = ("fifo", "returned", "stale")
+
+    def __init__(self) -> None:
+        self.fifo: deque[Message] = deque()
+        self.returned: list[tuple[int, Message]] = []
+        self.stale = 0
+
+    def sweep(self) -> None:
+        """Drop what is no longer ready, once that is more than half."""
+        if self.stale > _SWEEP_FROM and self.stale * 2 > len(self.fifo) + len(self.returned):
+            self.fifo = deque(m for m in self.fifo if m.state == READY)
+            self.returned = [entry for entry in self.returned if entry[1].state == READY]
+            heapify(self.returned)
+            self.stale = 0
+
+
+class Line:
+    """All priorities of a queue, lowest number first."""
+
+    __slots__ = ("_levels", "_priorities", "_taken")
+
+    def __init__(self) -> None:
+        self._levels: dict[int, Level] = {}
+        self._priorities: list[int] = []
+        self._taken = 0
+
+    def append(self, message: Message) -> None:
+        """Put a message at the back of its priority."""
+        level = self._levels.get(message.priority)
+        if level is None:
+            level = self._open(message.priority)
+        level.fifo.append(message)
+
+    def give_back(self, message: Message) -> None:
+        """Put a message that was popped back to where it stood."""
+        level = self._levels.get(message.priority) or self._open(message.priority)
+        heappush(level.returned, (message.order, message))
+
+    def pop(self) -> Message | None:
+        """Take the next message, or None."""
+        priorities = self._priorities
+        while priorities:
+            level = self._levels[priorities[0]]
+            while level.fifo or level.returned:
+                message = heappop(level.returned)[1] if level.returned else level.fifo.popleft()
+                if message.state == READY:
+                    if not message.order:
+                        self._taken = message.order = self._taken + 1
+                    return message
+                level.stale -= 1
+            if len(priorities) == 1:
+                # Kept: a queue that is mostly empty would otherwise make a new level for each message.
+                return None
+            del self._levels[heappop(priorities)]
+        return None
+
+    def discard(self, priority: int) -> None:
+        """Note that a message of this priority is no longer ready; it is dropped when it is met or in a sweep."""
+        level = self._levels[priority]
+        level.stale += 1
+        fifo = level.fifo
+        while fifo and fifo[0].state != READY:
+            fifo.popleft()
+            level.stale -= 1
+        level.sweep()
+
+    def __iter__(self) -> Iterator[Message]:
+        """The ready messages in the order in which they will be handed out."""
+        for priority in sorted(self._priorities):
+            level = self._levels[priority]
+            for _, message in walk(level.returned):
+                if message.state == READY:
+                    yield message
+            for message in level.fifo:
+                if message.state == READY:
+                    yield message
+
+    def oldest(self) -> Message | None:
+        """The message that has been ready for the longest, or None."""
+        best: Message | None = None
+        for level in self._levels.values():
+            head = next((m for m in level.fifo if m.state == READY), None)
+            for message in (head, *(m for _, m in level.returned if m.state == READY)):
+                if message is not None and (best is None or message.since < best.since):
+                    best = message
+        return best
+
+    def containers(self) -> list[Container]:
+        """What holds the messages, for freeing them."""
+        return [part for level in self._levels.values() for part in (level.fifo, level.returned)]
+
+    def _open(self, priority: int) -> Level:
+        level = self._levels[priority] = Level()
+        heappush(self._priorities, priority)
+        return level

@@ -1,0 +1,566 @@
+"""One queue: where each of its messages is, and every way from one state to another.
+
+    put --> READY or DELAYED --> LEASED --> acked (gone), back (RELEASE, failure with attempts left), or dead
+
+Each message is in `live` by its id until it is gone. A change of state is made by the few methods at the end of the
+class, so that counters, TTLs, leases and the line can't drift apart.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from respmq.core.dead import DeadLetters
+from respmq.core.hub import MESSAGE_OVERHEAD
+from respmq.core.ids import IdMaker
+from respmq.core.lazyheap import LazyHeap
+from respmq.core.leases import Leases
+from respmq.core.line import Line
+from respmq.core.model import DELAYED, GONE, LEASED, READY, DeadLetter, Extra, Message
+from respmq.errors import QueueFullError, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from respmq.core.deadlines import Deadline
+    from respmq.core.hub import Hub
+    from respmq.core.model import QueueSettings, Reason
+    from respmq.core.requests import Request, RequestKey
+    from respmq.core.waiting import Waiter
+
+#: Later than any moment.
+_NEVER = 1 << 62
+
+
+def _is_waiting_since(message: Message, key: tuple[int, int]) -> bool:
+    return message.state <= DELAYED and message.order == key[1]
+
+
+def _falls_due(message: Message, key: int) -> bool:
+    return message.state == DELAYED and message.deadline == key
+
+
+def _lapses(message: Message, key: int) -> bool:
+    return message.state <= DELAYED and message.expires_at == key
+
+
+class Queue:
+    """A queue; its methods expect checked arguments and act at `hub.now`."""
+
+    __slots__ = (
+        "_alarm",
+        "_alarm_at",
+        "_delays",
+        "_entered",
+        "_evictable",
+        "_hub",
+        "_ids",
+        "_lapsing",
+        "_line",
+        "_remembered",
+        "_remembered_order",
+        "acked",
+        "bytes",
+        "dead",
+        "dead_dropped",
+        "dead_lettered",
+        "delayed",
+        "delivered",
+        "duplicates",
+        "enqueued",
+        "expired_leases",
+        "leases",
+        "live",
+        "name",
+        "ready",
+        "requests",
+        "retried",
+        "settings",
+        "waiters",
+    )
+
+    def __init__(self, name: bytes, settings: QueueSettings, hub: Hub) -> None:
+        self.name = name
+        self.settings = settings
+        self._hub = hub
+        self._ids = IdMaker(hub.random_bytes)
+        self.live: dict[bytes, Message] = {}
+        self.ready = self.delayed = self.bytes = 0
+        self.enqueued = self.delivered = self.acked = self.retried = self.duplicates = 0
+        self.dead_lettered = self.dead_dropped = self.expired_leases = 0
+        self._line = Line()
+        self._delays: LazyHeap[int] = LazyHeap(_falls_due)
+        self._lapsing: LazyHeap[int] = LazyHeap(_lapses)
+        #: Only kept under DROPHEAD: who has to go first. The key is (-priority, number of the entry into the queue).
+        self._evictable: LazyHeap[tuple[int, int]] = LazyHeap(_is_waiting_since)
+        self._entered = 0
+        self.leases = Leases()
+        self.dead = DeadLetters()
+        #: Until when the ids that producers chose are remembered, in the order in which that ends.
+        self._remembered: dict[bytes, int] = {}
+        self._remembered_order: deque[bytes] = deque()
+        self.requests: dict[RequestKey, Request] = {}
+        self.waiters: OrderedDict[Waiter, None] = OrderedDict()
+        self._alarm: Deadline | None = None
+        self._alarm_at = _NEVER
+
+    # -- putting ---------------------------------------------------------------------------------------------------
+
+    def put(
+        self, body: bytes, id: bytes | None, priority: int, delay: int, extra: Extra | None
+    ) -> bytes | None:
+        """Store a message and return its id, or None if it is a duplicate.
+
+        Raises:
+            QueueFullError: MAXLEN messages wait and OVERFLOW is REJECT.
+        """
+        now = self._hub.now
+        if id is None:
+            self._make_room(1)
+            id = self._ids.make(now)
+        elif self._is_duplicate(id):
+            self.duplicates += 1
+            return None
+        else:
+            self._make_room(1)
+            self._remember(id)
+        self._store(Message(self.name, id, body, priority, now, extra), delay)
+        return id
+
+    def put_many(self, bodies: tuple[bytes, ...]) -> list[bytes]:
+        """Store all of `bodies` and return their ids.
+
+        Raises:
+            QueueFullError: there is no room for all; none is stored.
+        """
+        self._make_room(len(bodies))
+        now = self._hub.now
+        make = self._ids.make
+        ids = []
+        for body in bodies:
+            id = make(now)
+            self._store(Message(self.name, id, body, 0, now, None), 0)
+            ids.append(id)
+        return ids
+
+    def _store(self, message: Message, delay: int) -> None:
+        self.live[message.id] = message
+        self.enqueued += 1
+        size = len(message.body) if message.extra is None else message.size
+        self.bytes += size
+        self._hub.used += size + MESSAGE_OVERHEAD
+        self._enter(message, delay)
+
+    def _make_room(self, count: int) -> None:
+        settings = self.settings
+        excess = self.ready + self.delayed + count - settings.max_len
+        if excess <= 0:
+            return
+        if settings.overflow == "REJECT" or count > settings.max_len:
+            held = f"holds {self.ready + self.delayed} of at most {settings.max_len} messages"
+            msg = f"queue '{quote(self.name)}' {held}, no room for {count} more: lease some or raise MAXLEN"
+            raise QueueFullError(msg)
+        for _ in range(excess):
+            victim = self._evictable.pop()
+            if victim is not None:
+                self._withdraw(victim)
+                self._bury(victim, "max_length", None)
+
+    def _is_duplicate(self, id: bytes) -> bool:
+        if id in self.live:
+            return True
+        self._forget_remembered()
+        if id in self._remembered:
+            return True
+        return bool(self.settings.dedupe) and self._ids.made_since(id, self._hub.now - self.settings.dedupe)
+
+    def _remember(self, id: bytes) -> None:
+        if self.settings.dedupe:
+            until = self._hub.now + self.settings.dedupe
+            self._remembered[id] = until
+            self._remembered_order.append(id)
+            self._arm(until)
+
+    def _forget_remembered(self) -> None:
+        now = self._hub.now
+        order = self._remembered_order
+        while order and self._remembered[order[0]] <= now:
+            del self._remembered[order.popleft()]
+
+    # -- leasing and settling --------------------------------------------------------------------------------------
+
+    def take(self, count: int, duration: int | None, taken: list[Message]) -> None:
+        """Lease up to `count` messages for `duration` (None: ACKTIMEOUT) and append them to `taken`."""
+        hub = self._hub
+        now = hub.now
+        deadline = now + (self.settings.ack_timeout if duration is None else duration)
+        leases = self.leases
+        while count and self.ready:
+            message = self._line.pop()
+            if message is None:
+                break
+            self.ready -= 1
+            if message.expires_at:
+                if message.expires_at <= now:
+                    self._lapse(message)
+                    continue
+                message.expires_at = 0
+            message.state = LEASED
+            message.attempt += 1
+            if message.lease is not None:
+                leases.late.pop(message.lease, None)
+            message.lease = token = hub.tokens.make()
+            message.deadline = deadline
+            if duration is None:
+                leases.standard[token] = message
+            else:
+                leases.add_odd(message)
+            taken.append(message)
+            count -= 1
+            self.delivered += 1
+        if taken:
+            self._arm(deadline)
+
+    def ack(self, tokens: tuple[bytes, ...]) -> int:
+        """Settle leases as done and return how many there were."""
+        standard = self.leases.standard
+        count = 0
+        for token in tokens:
+            message = standard.pop(token, None)
+            if message is None:
+                message = self.leases.pop_odd(token)
+                if message is None:
+                    message = self.leases.late.get(token)
+                    if message is None:
+                        continue
+                    self._withdraw(message)
+            if message.extra is not None:
+                self._end_request(message)
+            self._discard(message)
+            count += 1
+        self.acked += count
+        return count
+
+    def fail(self, token: bytes, delay: int | None, error: bytes | None) -> int:
+        """Settle a lease as failed: back after `delay` (None: the backoff), or dead after the last attempt."""
+        message = self._end_lease(token)
+        if message is None:
+            return 0
+        message.lease = None
+        self._retry(message, delay, error)
+        return 1
+
+    def reject(self, token: bytes, error: bytes | None) -> int:
+        """Settle a lease by letting its message die."""
+        message = self._end_lease(token)
+        if message is None:
+            return 0
+        message.state = GONE
+        self._bury(message, "rejected", error)
+        return 1
+
+    def give_back(self, token: bytes, delay: int | None = None) -> int:
+        """Settle a lease as if it had not been: where it stood, or after `delay`, and the attempt isn't counted."""
+        message = self._end_lease(token)
+        if message is None:
+            return 0
+        message.lease = None
+        message.attempt -= 1
+        if delay:
+            self._enter(message, delay)
+            return 1
+        self._start_ttl(message)
+        message.state = READY
+        message.since = self._hub.now
+        self.ready += 1
+        self._line.give_back(message)
+        if self.settings.overflow == "DROPHEAD":
+            self._evictable.add((-message.priority, message.order), message)
+        if self.waiters:
+            self._hub.dirty[self] = None
+        return 1
+
+    def undeliver(self, token: bytes) -> None:
+        """Give back what never reached its client: not even the delivery counts."""
+        self.delivered -= self.give_back(token)
+
+    def touch(self, tokens: tuple[bytes, ...], duration: int | None) -> int:
+        """Renew leases for `duration` (None: ACKTIMEOUT) from now and return how many there were."""
+        deadline = self._hub.now + (self.settings.ack_timeout if duration is None else duration)
+        count = 0
+        for token in tokens:
+            count += self.leases.renew(token, deadline, standard=duration is None)
+        if count:
+            self._arm(deadline)
+        return count
+
+    def _end_lease(self, token: bytes) -> Message | None:
+        message = self.leases.pop(token)
+        if message is not None and message.extra is not None:
+            self._end_request(message)
+        return message
+
+    def _end_request(self, message: Message) -> None:
+        extra = message.extra
+        if extra is not None and extra.request is not None and message.lease is not None:
+            request, extra.request = extra.request, None
+            request.ended(message.lease)
+
+    def _retry(self, message: Message, delay: int | None, error: bytes | None) -> None:
+        if message.attempt >= self.settings.max_attempts:
+            message.state = GONE
+            self._bury(message, "max_attempts", error)
+            return
+        self.retried += 1
+        self._enter(message, self._backoff(message.attempt) if delay is None else delay)
+
+    def _backoff(self, attempt: int) -> int:
+        settings = self.settings
+        # The shift is bounded: after 40 doublings of a millisecond any cap is reached.
+        wait = min(settings.retry_delay << min(attempt - 1, 40), settings.max_retry_delay)
+        if settings.retry_jitter:
+            wait = round(wait * self._hub.uniform(1 - settings.retry_jitter, 1 + settings.retry_jitter))
+        return wait
+
+    # -- removing and reading --------------------------------------------------------------------------------------
+
+    def delete(self, ids: tuple[bytes, ...]) -> int:
+        """Remove live messages and return how many there were."""
+        count = 0
+        for id in ids:
+            message = self.live.get(id)
+            if message is None:
+                continue
+            if message.state == LEASED and message.lease is not None:
+                self._end_lease(message.lease)
+            else:
+                self._withdraw(message)
+            self._discard(message)
+            count += 1
+        return count
+
+    def purge(self) -> int:
+        """Drop what is ready or delayed and return how many that were; what is leased stays."""
+        count = self.ready + self.delayed
+        if not count:
+            return 0
+        hub = self._hub
+        leased = {message.id: message for message in self.leases}
+        leased_bytes = sum(message.size for message in leased.values())
+        hub.used -= self.bytes - leased_bytes + count * MESSAGE_OVERHEAD
+        hub.bury(self.live, *self._line.containers(), self._delays.heap, self._lapsing.heap, self._evictable.heap)
+        hub.bury(self.leases.late)
+        self.live = leased
+        self.bytes = leased_bytes
+        self.ready = self.delayed = 0
+        self.leases.late = {}
+        self._line = Line()
+        self._delays = LazyHeap(_falls_due)
+        self._lapsing = LazyHeap(_lapses)
+        self._evictable = LazyHeap(_is_waiting_since)
+        return count
+
+    def close(self) -> None:
+        """Free everything; the queue is not used afterwards."""
+        self.purge()
+        hub = self._hub
+        hub.used -= self.bytes + len(self.leases) * MESSAGE_OVERHEAD + self.dead_used()
+        hub.bury(self.live, *self.leases.containers(), *self.dead.containers())
+        hub.bury(self._remembered, self._remembered_order)
+        hub.dirty.pop(self, None)
+        self.requests.clear()
+        if self._alarm is not None:
+            hub.deadlines.cancel(self._alarm)
+
+    def peek(self, state: int) -> Iterator[Message]:
+        """The messages in `state` in the order in which they will be handed out, fall due or expire."""
+        if state == READY:
+            return iter(self._line)
+        return iter(self._delays) if state == DELAYED else iter(self.leases)
+
+    def oldest_ready_age(self) -> float | None:
+        """Seconds since the message that has been ready for the longest became ready, or None."""
+        oldest = self._line.oldest()
+        return None if oldest is None else (self._hub.now - oldest.since) / 1000
+
+    # -- dead letters ----------------------------------------------------------------------------------------------
+
+    def replay(self, ids: tuple[bytes, ...]) -> int:
+        """Put dead letters (all, if no ids are given) back at the end of their priority with a fresh attempt count."""
+        dead = self.dead
+        count = 0
+        for id in ids or [letter.message.id for letter in dead]:
+            if id in self.live:
+                continue
+            letter = dead.remove_latest(id) if ids else dead.remove_oldest(id)
+            if letter is None:
+                continue
+            old = letter.message
+            message = Message(self.name, old.id, old.body, old.priority, self._hub.now, old.extra)
+            message.enqueued_at = old.enqueued_at
+            self.live[message.id] = message
+            self.bytes += message.size
+            self._enter(message, 0)
+            count += 1
+        return count
+
+    def pop_dead(self, count: int) -> list[DeadLetter]:
+        """Remove and return the oldest dead letters."""
+        letters: list[DeadLetter] = []
+        while len(letters) < count and (letter := self.dead.pop_oldest()) is not None:
+            self._hub.used -= letter.message.size + MESSAGE_OVERHEAD
+            letters.append(letter)
+        return letters
+
+    def purge_dead(self, ids: tuple[bytes, ...]) -> int:
+        """Remove dead letters (all, if no ids are given) and return how many there were."""
+        if not ids:
+            count = len(self.dead)
+            self._hub.used -= self.dead_used()
+            self._hub.bury(*self.dead.containers())
+            self.dead = DeadLetters()
+            return count
+        letters = list(chain.from_iterable(map(self.dead.remove, ids)))
+        self._hub.used -= sum(letter.message.size + MESSAGE_OVERHEAD for letter in letters)
+        return len(letters)
+
+    def dead_used(self) -> int:
+        """What the dead letters count for `maxmemory`."""
+        return self.dead.bytes + len(self.dead) * MESSAGE_OVERHEAD
+
+    def _bury(self, message: Message, reason: Reason, error: bytes | None) -> None:
+        """A message that is in no structure but `live` any more becomes a dead letter."""
+        del self.live[message.id]
+        self.bytes -= message.size
+        self.dead_lettered += 1
+        message.lease = None
+        self.dead.add(DeadLetter(message, reason, error, self._hub.now))
+        if len(self.dead) > self.settings.max_dead:
+            self.pop_dead(1)
+            self.dead_dropped += 1
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def due(self) -> None:
+        """Do all that is due at `hub.now`, within the budget of the tick."""
+        self._alarm = None
+        self._alarm_at = _NEVER
+        hub = self._hub
+        now = hub.now
+        for token, message in self.leases.expired(now, hub.budget):
+            hub.budget -= 1
+            self.expired_leases += 1
+            self._end_request(message)
+            self.leases.late[token] = message
+            self._retry(message, None, b"ack timeout")
+            if message.state == GONE:
+                del self.leases.late[token]
+        while hub.budget > 0 and (at := self._lapsing.first()) is not None and at <= now:
+            hub.budget -= 1
+            lapsed = self._lapsing.pop()
+            if lapsed is not None:
+                self._withdraw(lapsed)
+                self._lapse(lapsed)
+        while hub.budget > 0 and (at := self._delays.first()) is not None and at <= now:
+            hub.budget -= 1
+            promoted = self._delays.pop()
+            if promoted is not None:
+                self.delayed -= 1
+                self._make_ready(promoted)
+        self._forget_remembered()
+        self._rearm()
+
+    def _rearm(self) -> None:
+        order = self._remembered_order
+        moments = (
+            self.leases.next_expiry(),
+            self._lapsing.first(),
+            self._delays.first(),
+            self._remembered[order[0]] if order else None,
+        )
+        when = min((moment for moment in moments if moment is not None), default=None)
+        if when is not None:
+            self._arm(max(when, self._hub.now))
+
+    def _arm(self, when: int) -> None:
+        """Make sure that `due` is called at `when` or before."""
+        if when < self._alarm_at:
+            deadlines = self._hub.deadlines
+            if self._alarm is not None:
+                deadlines.cancel(self._alarm)
+            self._alarm_at = when
+            self._alarm = deadlines.set(when, 0, self)
+
+    # -- changes of state ------------------------------------------------------------------------------------------
+
+    def _enter(self, message: Message, delay: int) -> None:
+        """The message begins to wait at the back: ready, or ready after `delay`."""
+        self._start_ttl(message)
+        if delay:
+            message.state = DELAYED
+            message.deadline = due = self._hub.now + delay
+            self.delayed += 1
+            self._delays.add(due, message)
+            self._arm(due)
+            if self.settings.overflow == "DROPHEAD":
+                self._mark_evictable(message)
+        else:
+            self._make_ready(message)
+
+    def _make_ready(self, message: Message) -> None:
+        message.state = READY
+        message.order = 0
+        message.since = self._hub.now
+        self.ready += 1
+        if self.settings.overflow == "DROPHEAD":
+            self._mark_evictable(message)
+        self._line.append(message)
+        if self.waiters:
+            self._hub.dirty[self] = None
+
+    def _mark_evictable(self, message: Message) -> None:
+        self._entered += 1
+        message.order = self._entered
+        self._evictable.add((-message.priority, message.order), message)
+
+    def _start_ttl(self, message: Message) -> None:
+        ttl = self.settings.ttl
+        extra = message.extra
+        if extra is not None and extra.ttl is not None and (ttl is None or extra.ttl < ttl):
+            ttl = extra.ttl
+        if ttl is not None:
+            message.expires_at = at = self._hub.now + ttl
+            self._lapsing.add(at, message)
+            self._arm(at)
+
+    def _withdraw(self, message: Message) -> None:
+        """Take a waiting message out of the line; what remains of it there is skipped."""
+        if message.state == READY:
+            message.state = GONE
+            self.ready -= 1
+            self._line.discard(message.priority)
+        else:
+            message.state = GONE
+            self.delayed -= 1
+        if message.lease is not None:
+            self.leases.late.pop(message.lease, None)
+
+    def _lapse(self, message: Message) -> None:
+        """A message that is out of the line dies because its TTL has passed."""
+        message.state = GONE
+        if message.lease is not None:
+            self.leases.late.pop(message.lease, None)
+        self._bury(message, "ttl_expired", None)
+
+    def _discard(self, message: Message) -> None:
+        """A message that is in no structure but `live` any more is gone for good."""
+        message.state = GONE
+        del self.live[message.id]
+        size = len(message.body) if message.extra is None else message.size
+        self.bytes -= size
+        self._hub.used -= size + MESSAGE_OVERHEAD
+        # A stale entry in a heap may hold the message for a while: not its body.
+        message.body = b""
+        message.extra = None

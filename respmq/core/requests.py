@@ -1,0 +1,46 @@
+"""REQID: what makes a re-sent QLEASE safe. The key lasts as long as the leases that it took."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from respmq.core.model import Message
+    from respmq.core.waiting import Waiter
+
+#: The user and the key that the client chose.
+RequestKey = tuple[bytes, bytes]
+
+
+class Request:
+    """One QLEASE with a REQID: waiting (`waiter`), or holding the messages that it took and that are still leased."""
+
+    __slots__ = ("book", "key", "messages", "waiter")
+
+    def __init__(self, book: dict[RequestKey, Request], key: RequestKey) -> None:
+        self.book = book
+        self.key = key
+        self.messages: dict[bytes, Message] = {}
+        self.waiter: Waiter | None = None
+
+    def granted(self, messages: list[Message]) -> None:
+        """Remember what was handed out."""
+        self.waiter = None
+        for message in messages:
+            if message.lease is not None:
+                self.messages[message.lease] = message
+        self._forget_if_over()
+
+    def ended(self, lease: bytes) -> None:
+        """A lease ended; with the last one the key is forgotten."""
+        self.messages.pop(lease, None)
+        self._forget_if_over()
+
+    def gave_up(self) -> None:
+        """The wait ended without a message."""
+        self.waiter = None
+        self._forget_if_over()
+
+    def _forget_if_over(self) -> None:
+        if not self.messages and self.waiter is None and self.book.get(self.key) is self:
+            del self.book[self.key]

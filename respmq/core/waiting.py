@@ -1,0 +1,77 @@
+"""Clients that wait for a message: one line per queue, in the order in which they began to wait."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from respmq.core.model import Description, Message
+from respmq.pending import Pending
+
+if TYPE_CHECKING:
+    from respmq.core.deadlines import Deadline, Deadlines
+    from respmq.core.queue import Queue
+    from respmq.core.requests import Request
+
+#: What QLEASE hands out: messages, or with FULL their descriptions.
+Deliveries = list[Message] | list[Description]
+
+
+class LeaseWait(Pending[Deliveries]):
+    """The answer to a blocked QLEASE."""
+
+    __slots__ = ("waiter",)
+
+    def __init__(self, waiter: Waiter) -> None:
+        super().__init__()
+        self.waiter = waiter
+
+    def release(self) -> None:
+        """Leave the line, unless a re-sent QLEASE has taken over the place in it."""
+        if self.waiter.wait is self:
+            self.waiter.leave()
+
+
+class Waiter:
+    """A place in the lines of one or several queues. `wait` is the answer that is owed to the one who stands there."""
+
+    __slots__ = ("_deadline", "_deadlines", "count", "full", "lease", "queues", "request", "wait")
+
+    def __init__(
+        self, queues: list[Queue], count: int, lease: int | None, request: Request | None, deadlines: Deadlines
+    ) -> None:
+        self.queues = queues
+        self.count = count
+        self.lease = lease
+        self.request = request
+        self.full = False
+        self._deadlines = deadlines
+        self._deadline: Deadline | None = None
+        self.wait = LeaseWait(self)
+        if request is not None:
+            request.waiter = self
+        for queue in queues:
+            queue.waiters[self] = None
+
+    def set_deadline(self, deadline: Deadline | None) -> None:
+        """When the wait ends without a message (None: never), in place of what was set before."""
+        if self._deadline is not None:
+            self._deadlines.cancel(self._deadline)
+        self._deadline = deadline
+
+    def take_over(self) -> LeaseWait:
+        """Hand the place to a re-sent QLEASE: the one that stood here gets an empty answer."""
+        before, self.wait = self.wait, LeaseWait(self)
+        before.resolve([])
+        return self.wait
+
+    def due(self) -> None:
+        """The wait is over."""
+        self.wait.resolve([])
+
+    def leave(self) -> None:
+        """Give up the place in every line."""
+        for queue in self.queues:
+            queue.waiters.pop(self, None)
+        self.set_deadline(None)
+        if self.request is not None and self.request.waiter is self:
+            self.request.gave_up()

@@ -1,0 +1,34 @@
+"""Durations as users write them: `0.5`, `30`, `250ms`, `5m`, `2h`, `1d`."""
+
+from __future__ import annotations
+
+import re
+
+from respmq.errors import InvalidRequestError, quote
+
+MAX_DURATION = 3650 * 86_400_000
+_DURATION = re.compile(rb"([0-9]{1,18}(?:\.[0-9]{1,18})?)(ms|s|m|h|d)?")
+_UNITS = {b"ms": 1, b"s": 1_000, None: 1_000, b"m": 60_000, b"h": 3_600_000, b"d": 86_400_000}
+
+
+def parse_duration(value: bytes, name: str, *, zero: bool) -> int:
+    """A duration in milliseconds. What is above 0 and below a millisecond counts as one.
+
+    Raises:
+        InvalidRequestError: not a duration, above 3650 days, or 0 where that means nothing.
+    """
+    match = _DURATION.fullmatch(value)
+    if match is not None:
+        whole, _, fraction = match[1].partition(b".")
+        # Exact: a float would make 0.001 a millisecond more or less in places.
+        scaled = int(whole + fraction) * _UNITS[match[2]]
+        unit = 10 ** len(fraction)
+        millis = scaled // unit or min(scaled, 1)
+        if millis <= MAX_DURATION and scaled <= MAX_DURATION * unit and (millis or zero):
+            return millis
+    least = "0" if zero else "above 0"
+    msg = (
+        f"invalid duration '{quote(value)}' for {name}: seconds or a number with one of the units ms, s, m, h, d, "
+        f"such as 30, 0.5 or 250ms, {least} to 3650d"
+    )
+    raise InvalidRequestError(msg)

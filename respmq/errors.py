@@ -1,0 +1,109 @@
+"""Every error a user can meet, defined once: its code on the wire, its text, and whether the connection survives it.
+
+There are two kinds. A `BrokerError` is an answer: the command did nothing, the connection goes on. A `ProtocolError`
+means that the byte stream itself can't be followed any more: it is answered, then the connection is closed.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+#: The longest piece of a user's argument that an error repeats.
+QUOTE_LIMIT = 64
+
+
+def quote(value: bytes) -> str:
+    """`value` as it may stand in an error line: printable ASCII, everything else as `\\xff` escapes, cut when long."""
+    shown = value[:QUOTE_LIMIT].decode("ascii", "backslashreplace")
+    shown = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in shown)
+    return shown + "..." if len(value) > QUOTE_LIMIT else shown
+
+
+class BrokerError(Exception):
+    """Base of all errors that a user can cause. `code` is the error word on the wire, `text` what follows it."""
+
+    code: ClassVar[str] = "ERR"
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def line(self) -> bytes:
+        """The error as it goes over the wire, without the leading `-` and the line end."""
+        return f"{self.code} {self.text}".encode()
+
+
+class InvalidRequestError(BrokerError):
+    """`ERR`: a wrong argument, option, number of arguments or state."""
+
+
+class QueueNotFoundError(BrokerError):
+    """`NOQUEUE`: the command names a queue that doesn't exist."""
+
+    code = "NOQUEUE"
+
+    @classmethod
+    def named(cls, name: bytes) -> QueueNotFoundError:
+        """The error for the unknown queue `name`."""
+        return cls(f"no such queue '{quote(name)}'")
+
+
+class QueueFullError(BrokerError):
+    """`QUEUEFULL`: the queue holds MAXLEN waiting messages and its OVERFLOW is REJECT."""
+
+    code = "QUEUEFULL"
+
+
+class QueueConfigConflictError(BrokerError):
+    """`CONFLICT`: the queue exists with other settings than those declared."""
+
+    code = "CONFLICT"
+
+
+class InvalidNameError(BrokerError):
+    """`INVALIDNAME`: not a possible queue name."""
+
+    code = "INVALIDNAME"
+
+
+class TooBigError(BrokerError):
+    """`TOOBIG`: a message with its headers and attachments is above `max-message-size`."""
+
+    code = "TOOBIG"
+
+
+class OutOfMemoryError(BrokerError):
+    """`OOM`: the command stores something and the broker holds `maxmemory` already."""
+
+    code = "OOM"
+
+
+class NoAuthError(BrokerError):
+    """`NOAUTH`: the connection has to log in first."""
+
+    code = "NOAUTH"
+
+
+class WrongPasswordError(BrokerError):
+    """`WRONGPASS`: unknown user or wrong password."""
+
+    code = "WRONGPASS"
+
+
+class NoProtocolError(BrokerError):
+    """`NOPROTO`: HELLO asked for a protocol version that doesn't exist."""
+
+    code = "NOPROTO"
+
+
+class UnblockedError(BrokerError):
+    """`UNBLOCKED`: CLIENT UNBLOCK ... ERROR ended a blocked command."""
+
+    code = "UNBLOCKED"
+
+
+class ProtocolError(BrokerError):
+    """`ERR Protocol error: ...`: the byte stream can't be followed; answered, then the connection is closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"Protocol error: {text}")

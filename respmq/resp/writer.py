@@ -1,0 +1,130 @@
+"""Answers to bytes, in RESP2 and RESP3."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from respmq.core.model import Message
+from respmq.errors import BrokerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    Encoder = Callable[["Answer"], bytes]
+
+
+class Status(str):
+    """A simple string such as `OK`."""
+
+    __slots__ = ()
+
+
+class Verbatim(str):
+    """Text to be shown as it is: a verbatim string in RESP3, a bulk in RESP2."""
+
+    __slots__ = ()
+
+
+class Statuses(tuple[str, ...]):
+    """A set of simple strings: a set in RESP3, an array in RESP2."""
+
+    __slots__ = ()
+
+
+#: What a command may answer with.
+Answer = (
+    None
+    | bool
+    | int
+    | float
+    | bytes
+    | str
+    | Message
+    | BrokerError
+    | list["Answer"]
+    | tuple["Answer", ...]
+    | dict[str, "Answer"]
+    | dict[bytes, "Answer"]
+)
+
+OK = b"+OK\r\n"
+_INTEGERS = [b":%d\r\n" % i for i in range(1024)]
+
+
+def encode_integer(value: int) -> bytes:
+    """An integer."""
+    return _INTEGERS[value] if 0 <= value < len(_INTEGERS) else b":%d\r\n" % value
+
+
+def encode_bulk(value: bytes) -> bytes:
+    """A bulk string."""
+    return b"$%d\r\n%b\r\n" % (len(value), value)
+
+
+def encode_error(error: BrokerError) -> bytes:
+    """An error line."""
+    return b"-%b\r\n" % error.line()
+
+
+def encode_delivery(message: Message) -> bytes:
+    """A delivery as `[queue, id, lease, attempt, body]`; the same bytes in both protocols."""
+    queue, id, lease, body = message.queue, message.id, message.lease or b"", message.body
+    return b"*5\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n:%d\r\n$%d\r\n%b\r\n" % (
+        len(queue),
+        queue,
+        len(id),
+        id,
+        len(lease),
+        lease,
+        message.attempt,
+        len(body),
+        body,
+    )
+
+
+def encode2(value: Answer) -> bytes:
+    """Any answer in RESP2."""
+    return _encode(value, resp3=False)
+
+
+def encode3(value: Answer) -> bytes:
+    """Any answer in RESP3."""
+    return _encode(value, resp3=True)
+
+
+def _encode(value: Answer, *, resp3: bool) -> bytes:
+    match value:
+        case bytes():
+            return encode_bulk(value)
+        case None:
+            return b"_\r\n" if resp3 else b"$-1\r\n"
+        case bool():
+            return (b"#t\r\n" if value else b"#f\r\n") if resp3 else encode_integer(int(value))
+        case int():
+            return encode_integer(value)
+        case float():
+            text = f"{value:.17g}" if value != round(value, 6) else f"{value:.6f}".rstrip("0").rstrip(".")
+            return f",{text}\r\n".encode() if resp3 else encode_bulk(text.encode())
+        case Status():
+            return f"+{value}\r\n".encode()
+        case Verbatim():
+            data = value.encode()
+            return b"=%d\r\ntxt:%b\r\n" % (len(data) + 4, data) if resp3 else encode_bulk(data)
+        case str():
+            return encode_bulk(value.encode())
+        case Message():
+            return encode_delivery(value)
+        case BrokerError():
+            return encode_error(value)
+        case Statuses():
+            head = b"~%d\r\n" if resp3 else b"*%d\r\n"
+            return head % len(value) + b"".join(f"+{item}\r\n".encode() for item in value)
+        case dict():
+            head = b"%%%d\r\n" % len(value) if resp3 else b"*%d\r\n" % (2 * len(value))
+            return head + _join((item for pair in value.items() for item in pair), resp3=resp3)
+        case list() | tuple():
+            return b"*%d\r\n" % len(value) + _join(value, resp3=resp3)
+
+
+def _join(values: Iterable[Answer], *, resp3: bool) -> bytes:
+    return b"".join([_encode(value, resp3=resp3) for value in values])

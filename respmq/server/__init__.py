@@ -1,0 +1,1 @@
+"""The server: sessions, the reactor, and what clients can ask about them."""

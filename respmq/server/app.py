@@ -1,0 +1,226 @@
+"""A whole server: listening sockets, signals, the reactor, from the configuration to the exit."""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import signal
+import socket
+import stat
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import trio
+
+from respmq.commands.registry import load
+from respmq.config import ConfigError
+from respmq.core.broker import Broker
+from respmq.server.reactor import Reactor
+from respmq.server.state import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from respmq.config import Config
+
+_BACKLOG = 1024
+
+
+class ListenError(Exception):
+    """The server can't listen where it should."""
+
+
+class Clock:
+    """The broker's time: the wall clock at the start, moved on by a clock that never jumps and runs through a suspend."""
+
+    def __init__(self) -> None:
+        self._clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+        self._offset = time.time() - time.clock_gettime(self._clock)
+
+    def __call__(self) -> int:
+        """Milliseconds since the epoch."""
+        return int((self._offset + time.clock_gettime(self._clock)) * 1000)
+
+
+def open_listeners(config: Config) -> list[socket.socket]:
+    """Sockets that listen at all addresses of the configuration.
+
+    Raises:
+        ListenError: one can't; the text says which and why. None is left open then.
+    """
+    listeners: list[socket.socket] = []
+    try:
+        port = config.port
+        for host in config.host:
+            listeners.append(_listen_tcp(host, port))
+            port = listeners[0].getsockname()[1]
+        if config.unixsocket:
+            listeners.append(_listen_unix(config.unixsocket, config.unixsocketperm))
+    except ListenError:
+        for sock in listeners:
+            sock.close()
+        raise
+    return listeners
+
+
+def _listen_tcp(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        sock = socket.socket(family, kind, protocol)
+    except OSError as error:
+        msg = f"can't listen on {host}: {error}"
+        raise ListenError(msg) from error
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind(address)
+        sock.listen(_BACKLOG)
+        sock.setblocking(False)
+    except OSError as error:
+        sock.close()
+        msg = f"can't listen on {host} port {port}: {error.strerror}"
+        raise ListenError(msg) from error
+    return sock
+
+
+def _listen_unix(path: str, permissions: str) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX)
+    try:
+        _remove_stale(path)
+        sock.bind(path)
+        Path(path).chmod(int(permissions, 8))
+        sock.listen(_BACKLOG)
+        sock.setblocking(False)
+    except (OSError, ValueError) as error:
+        sock.close()
+        msg = f"can't listen on Unix socket {path}: {error}"
+        raise ListenError(msg) from error
+    return sock
+
+
+def _remove_stale(path: str) -> None:
+    """Remove the socket that a server which is gone has left; never one that somebody listens on, or another file.
+
+    Raises:
+        OSError: something is in the way.
+    """
+    try:
+        if not stat.S_ISSOCK(os.lstat(path).st_mode):
+            msg = "the path exists and is not a socket"
+            raise FileExistsError(msg)
+    except FileNotFoundError:
+        return
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            Path(path).unlink()
+            return
+    msg = "another server listens there"
+    raise FileExistsError(msg)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        addresses = {info[4][0] for info in socket.getaddrinfo(host, None)}
+    except OSError:
+        return False
+    return all(str(address).startswith("127.") or address == "::1" for address in addresses)
+
+
+def check_exposure(config: Config) -> None:
+    """Refuse to serve the network without a password.
+
+    Raises:
+        ConfigError: an address is not loopback and there is no `requirepass`.
+    """
+    exposed = [host for host in config.host if not _is_loopback(host)]
+    if exposed and not config.requirepass:
+        msg = (
+            f"refusing to listen on {exposed[0]} without a password: anybody who reaches it could read and delete "
+            "messages. Set --requirepass, or listen on 127.0.0.1"
+        )
+        raise ConfigError(msg)
+
+
+def addresses(listeners: list[socket.socket]) -> list[str]:
+    """Where the listeners listen, as the banner and INFO show it."""
+    shown: list[str] = []
+    for sock in listeners:
+        name = sock.getsockname()
+        if sock.family == socket.AF_UNIX:
+            shown.append(f"unix:{name}")
+        elif sock.family == socket.AF_INET6:
+            shown.append(f"[{name[0]}]:{name[1]}")
+        else:
+            shown.append(f"{name[0]}:{name[1]}")
+    return shown
+
+
+async def serve(
+    config: Config,
+    listeners: list[socket.socket],
+    notice: Callable[..., None],
+    ready: Callable[[list[str]], None],
+) -> int:
+    """Run a server until it is stopped; returns the exit status.
+
+    Args:
+        config: the settings.
+        listeners: from `open_listeners`; they are closed at the end.
+        notice: `f(event, **details)` writes a log line.
+        ready: called with the addresses once clients can connect.
+    """
+    wall = Clock()
+    engine = Broker(wall(), os.urandom, random.uniform)
+    clock = (lambda: engine.now) if config.virtual_clock else wall
+    state = State(config, engine, load(), time.perf_counter_ns, notice)
+    state.listening = addresses(listeners)
+    reactor = Reactor(state, listeners, clock)
+    # Broker state has no reference cycles, so the collector has nothing to find in it; a full collection over a
+    # million messages would stop every client for a third of a second.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 1_000_000)
+    async with trio.open_nursery() as nursery:
+        stop = Stop(state, reactor, nursery)
+        nursery.start_soon(stop.watch_signals)
+        nursery.start_soon(reactor.tidy)
+        ready(state.listening)
+        await reactor.run()
+        nursery.cancel_scope.cancel()
+    if config.unixsocket:
+        Path(config.unixsocket).unlink(missing_ok=True)
+    return stop.status
+
+
+class Stop:
+    """How a server ends: the first SIGTERM, SIGINT or SHUTDOWN lets it finish, a second signal ends it at once."""
+
+    def __init__(self, state: State, reactor: Reactor, nursery: trio.Nursery) -> None:
+        self._state = state
+        self._reactor = reactor
+        self._nursery = nursery
+        self._requested = False
+        self.status = 0
+        state.request_stop = self.request
+
+    def request(self, reason: str) -> None:
+        """Let the server finish."""
+        self._requested = True
+        self._state.notice("stopping", reason=reason)
+        self._reactor.stop()
+
+    async def watch_signals(self) -> None:
+        """Wait for signals."""
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async for number in signals:
+                if self._requested:
+                    self._state.notice("stopping at once", reason=signal.Signals(number).name)
+                    self.status = 1
+                    self._nursery.cancel_scope.cancel()
+                    return
+                self.request(signal.Signals(number).name)

@@ -1,0 +1,94 @@
+"""A socket and the session behind it: reading, writing, and an end that the client can read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from respmq.server.poller import READ, WRITE
+
+if TYPE_CHECKING:
+    import socket
+
+    from respmq.server.poller import Poller
+    from respmq.server.session import Session
+
+#: How much is read at once, so that nobody who sends without end keeps the others waiting.
+READ_SIZE = 64 * 1024
+
+#: How many bytes a client that waits for an answer may send ahead before the server stops reading.
+_AHEAD = 1 << 20
+
+
+class Connection:
+    """A client's connection. `touched` says that it is on the list of those to be written to in this pass."""
+
+    __slots__ = ("_backlog", "_interest", "_poller", "ended", "fd", "linger_until", "session", "sock", "touched")
+
+    def __init__(self, sock: socket.socket, session: Session, poller: Poller) -> None:
+        self.sock = sock
+        self.fd = sock.fileno()
+        self.session = session
+        self._poller = poller
+        self._backlog = memoryview(b"")
+        self._interest = READ
+        #: The client has closed its side.
+        self.ended = False
+        self.touched = False
+        #: When the server has closed its side: until when it waits for the client to do the same (None: it hasn't).
+        self.linger_until: float | None = None
+        poller.set(self.fd, READ)
+
+    @property
+    def backlog(self) -> int:
+        """Bytes that wait for the client to read."""
+        return len(self._backlog)
+
+    def read(self) -> bytes | None:
+        """What has arrived, empty at the end of the stream, None if nothing has.
+
+        Raises:
+            OSError: the connection is broken.
+        """
+        try:
+            return self.sock.recv(READ_SIZE)
+        except (BlockingIOError, InterruptedError):
+            return None
+
+    def write(self) -> int:
+        """Write what the session has to say, as far as the socket takes it; returns how many bytes it took.
+
+        Raises:
+            OSError: the connection is broken.
+        """
+        session = self.session
+        if not self._backlog:
+            data = session.take_out()
+            if not data:
+                return 0
+            sent = self._send(data)
+            if sent == len(data):
+                session.written()
+                return sent
+            self._backlog = memoryview(data)[sent:]
+            return sent
+        sent = self._send(self._backlog)
+        self._backlog = self._backlog[sent:]
+        if not self._backlog and not session.out:
+            session.written()
+        return sent
+
+    def _send(self, data: bytes | memoryview) -> int:
+        try:
+            return self.sock.send(data)
+        except (BlockingIOError, InterruptedError):
+            return 0
+
+    def set_interest(self) -> None:
+        """Watch the socket for what can be done with it now."""
+        session = self.session
+        interest = WRITE if self._backlog else 0
+        if not self.ended and not session.stalled and not (session.blocked and session.reader.held > _AHEAD):
+            interest |= READ
+        if interest != self._interest:
+            self._interest = interest
+            self._poller.set(self.fd, interest)

@@ -1,0 +1,131 @@
+"""The command table as one server uses it: what a call needs, next to what is counted about calls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from respmq.commands.replies import OK
+from respmq.commands.spec import build_spec
+from respmq.errors import BrokerError, InvalidRequestError, quote
+
+if TYPE_CHECKING:
+    from respmq.commands.registry import Table
+    from respmq.commands.spec import Spec
+
+#: Commands of the key-value kind: whoever sends one has taken the broker for a database.
+_KEY_VALUE = frozenset(
+    b"APPEND BITCOUNT BLPOP BRPOP BZPOPMIN COPY DECR DECRBY DEL DUMP EVAL EVALSHA EXISTS EXPIRE FLUSHALL FLUSHDB GET "
+    b"GETDEL GETEX GETRANGE GETSET HDEL HGET HGETALL HINCRBY HLEN HMGET HMSET HSET INCR INCRBY KEYS LINDEX LLEN LMOVE "
+    b"LPOP LPUSH LRANGE LREM LSET LTRIM MGET MSET PERSIST PEXPIRE PTTL RANDOMKEY RENAME RPOP RPOPLPUSH RPUSH SADD SCAN "
+    b"SCARD SET SETEX SETNX SINTER SISMEMBER SMEMBERS SORT SPOP SREM STRLEN SUNION TTL TYPE UNLINK XACK XADD XDEL XLEN "
+    b"XPENDING XRANGE XREAD XREADGROUP ZADD ZCARD ZINCRBY ZPOPMIN ZRANGE ZRANGEBYSCORE ZREM ZSCORE".split()
+)
+
+
+def _unknown(_context: object) -> None:
+    """Stands for a command that doesn't exist."""
+
+
+UNKNOWN = build_spec(
+    "UNKNOWN",
+    _unknown,
+    reply=OK,
+    since="0.1.0",
+    group="server",
+    errors=(),
+    flags=frozenset(),
+    categories=(),
+    complexity="O(1)",
+)
+
+
+class Entry:
+    """One command or subcommand. `low` to `high` words can be passed to `run` as they are, without parsing."""
+
+    __slots__ = (
+        "calls",
+        "encode2",
+        "encode3",
+        "failed",
+        "high",
+        "low",
+        "may_block",
+        "nanos",
+        "no_auth",
+        "rejected",
+        "run",
+        "skip",
+        "spec",
+    )
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.run = spec.function
+        self.low, self.high = spec.direct
+        self.encode2 = spec.reply.encode2
+        self.encode3 = spec.reply.encode3
+        self.may_block = "blocking" in spec.flags
+        self.no_auth = "noauth" in spec.flags
+        #: How many words the name has.
+        self.skip = spec.depth
+        self.calls = self.nanos = self.rejected = self.failed = 0
+
+    def parse_and_run(self, context: object, args: list[bytes]) -> Any:
+        """Read the arguments by the command's grammar, then run it.
+
+        Raises:
+            BrokerError: the arguments are wrong, or the command can't be done.
+        """
+        values, options = self.spec.parse(args)
+        return self.run(context, *values, **options)
+
+
+class Entries:
+    """Entries by name. Commands are found under the spellings that clients use, subcommands within their container."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.by_name: dict[bytes, Entry] = {}
+        self._containers: dict[bytes, dict[bytes, Entry]] = {}
+        for spec in table.commands.values():
+            self.by_name[spec.name.encode()] = self.by_name[spec.name.lower().encode()] = Entry(spec)
+        for container in table.containers.values():
+            self._containers[container.name.encode()] = {
+                name.encode(): Entry(spec) for name, spec in container.subcommands.items()
+            }
+
+    def __iter__(self) -> Any:
+        """Every entry once."""
+        yield from {id(entry): entry for entry in self.by_name.values()}.values()
+        for entries in self._containers.values():
+            yield from entries.values()
+
+    def find(self, args: list[bytes]) -> Entry:
+        """The entry for a call.
+
+        Raises:
+            BrokerError: no such command or subcommand; the text says what there is.
+        """
+        name = args[0].upper()
+        entry = self.by_name.get(name)
+        if entry is not None:
+            return entry
+        container = self._containers.get(name)
+        if container is None:
+            raise self._unknown(args)
+        if len(args) == 1:
+            shown = quote(args[0]).lower()
+            msg = f"wrong number of arguments for '{shown}' command, a subcommand is wanted. Try {shown.upper()} HELP."
+            raise InvalidRequestError(msg)
+        entry = container.get(args[1].upper())
+        if entry is None:
+            msg = f"unknown subcommand '{quote(args[1])}'. Try {quote(name)} HELP."
+            raise InvalidRequestError(msg)
+        return entry
+
+    def _unknown(self, args: list[bytes]) -> BrokerError:
+        name = quote(args[0])
+        if args[0].upper() in _KEY_VALUE:
+            return InvalidRequestError(f"unknown command '{name}', this is a message broker: see QPUT, QLEASE, QACK")
+        shown = " ".join(f"'{quote(arg)}'" for arg in args[1:8])
+        return InvalidRequestError(f"unknown command '{name}', with args beginning with: {shown}")

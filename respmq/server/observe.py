@@ -1,0 +1,102 @@
+"""What others may see of commands: MONITOR lines and the slow log. Passwords are never among it."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from respmq.commands.spec import Spec
+    from respmq.config import Config
+    from respmq.server.session import Session
+
+_REDACTED = b"(redacted)"
+_SLOW_ARGS = 32
+_SLOW_ARG_LENGTH = 128
+_ESCAPES = {7: rb"\a", 8: rb"\b", 9: rb"\t", 10: rb"\n", 13: rb"\r", 34: rb"\"", 92: rb"\\"}
+_PRINTED = [
+    _ESCAPES.get(c, bytes([c]) if 32 <= c < 127 else rb"\x%02x" % c)  # noqa: PLR2004 - the printable ASCII range
+    for c in range(256)
+]
+
+
+def redacted(spec: Spec, args: list[bytes]) -> list[bytes]:
+    """The words of a call with everything secret taken out."""
+    if spec.name == "AUTH":
+        return [args[0], *[_REDACTED] * (len(args) - 1)]
+    if spec.name == "HELLO":
+        shown = list(args)
+        for place, word in enumerate(args):
+            if place > 1 and word.upper() == b"AUTH":
+                shown[place + 1 : place + 3] = [_REDACTED] * len(args[place + 1 : place + 3])
+                break
+        return shown
+    if spec.name == "CONFIG SET":
+        shown = list(args)
+        for place in range(2, len(args) - 1, 2):
+            if args[place].lower() == b"requirepass":
+                shown[place + 1] = _REDACTED
+        return shown
+    return args
+
+
+def monitor_line(now: int, address: str, spec: Spec, args: list[bytes]) -> bytes:
+    """A command as MONITOR shows it, the same in RESP2 and RESP3; nothing for commands that it leaves out."""
+    if "skip_monitor" in spec.flags:
+        return b""
+    words = b" ".join(b'"' + b"".join(_PRINTED[c] for c in word) + b'"' for word in redacted(spec, args))
+    return b"+%d.%06d [0 %b] %b\r\n" % (now // 1000, now % 1000 * 1000, address.encode(), words)
+
+
+@dataclass(frozen=True, slots=True)
+class SlowCall:
+    """An entry of the slow log; `at` in seconds since the epoch."""
+
+    number: int
+    at: int
+    micros: int
+    args: list[bytes]
+    address: str
+    name: bytes
+
+
+class SlowLog:
+    """The latest slow commands, newest first."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._calls: deque[SlowCall] = deque()
+        self._count = 0
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def add(self, session: Session, spec: Spec, args: list[bytes], at: int, micros: int) -> None:
+        """Add a call; long arguments and long lists of them are cut as in Redis."""
+        shown = [_cut(arg) for arg in redacted(spec, args)[:_SLOW_ARGS]]
+        if len(args) > _SLOW_ARGS:
+            shown[-1] = b"... (%d more arguments)" % (len(args) - _SLOW_ARGS + 1)
+        self._calls.appendleft(SlowCall(self._count, at, micros, shown, session.address, session.name))
+        self._count += 1
+        self.trim()
+
+    def trim(self) -> None:
+        """Keep no more than `slowlog-max-len`."""
+        while len(self._calls) > self._config.slowlog_max_len:
+            self._calls.pop()
+
+    def latest(self, count: int) -> list[SlowCall]:
+        """The latest `count` calls; all of them for -1."""
+        calls = list(self._calls)
+        return calls if count < 0 else calls[:count]
+
+    def clear(self) -> None:
+        """Forget all calls."""
+        self._calls.clear()
+
+
+def _cut(arg: bytes) -> bytes:
+    if len(arg) <= _SLOW_ARG_LENGTH:
+        return arg
+    return arg[:_SLOW_ARG_LENGTH] + b"... (%d more bytes)" % (len(arg) - _SLOW_ARG_LENGTH)

@@ -1,0 +1,338 @@
+"""The event loop: one Trio task that waits for one poller, then serves all sockets that are ready in one pass.
+
+A pass: time is moved on; sockets are read and their requests run (connections that were closed while they waited go
+first, so that no message is handed to them); sessions that were answered meanwhile go on; then all answers are sent.
+"""
+
+from __future__ import annotations
+
+import errno
+import math
+import socket
+from typing import TYPE_CHECKING
+
+import trio
+
+from respmq.server.connection import Connection
+from respmq.server.poller import HANG_UP, READ, WRITE, make_poller
+from respmq.server.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from respmq.server.state import State
+
+#: How many connections are accepted in one pass.
+_ACCEPT_BATCH = 256
+
+#: How long accepting stops when the process has no descriptors left.
+_ACCEPT_PAUSE = 0.2
+
+#: How long a connection that the server has closed waits for the client to read the end and close, in seconds.
+_LINGER = 2.0
+
+_OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+class Reactor:
+    """Serves the connections of `listeners` until `stop` is called.
+
+    Args:
+        state: what the sessions share.
+        listeners: sockets that listen already.
+        clock: the broker's time in milliseconds.
+    """
+
+    def __init__(self, state: State, listeners: list[socket.socket], clock: Callable[[], int]) -> None:
+        self.state = state
+        self._clock = clock
+        self._poller = make_poller()
+        self._listeners = {sock.fileno(): sock for sock in listeners}
+        self._connections: dict[int, Connection] = {}
+        self._by_session: dict[int, Connection] = {}
+        self._touched: list[Connection] = []
+        self._stopping = False
+        self._accepting = False
+        self._accept_again = 0.0
+        self._sleep = trio.CancelScope()
+        state.disconnect = self.disconnect
+        self._listen(on=True)
+
+    # -- the loop --------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Serve until the stop; then answer what has arrived, end all waits, and close everything."""
+        try:
+            while not self._stopping:
+                following = self._pass()
+                if following <= 0:
+                    await trio.lowlevel.checkpoint()
+                else:
+                    self._sleep = trio.CancelScope(deadline=trio.current_time() + following)
+                    with self._sleep:
+                        await trio.lowlevel.wait_readable(self._poller)
+            self._listen(on=False)
+            for sock in self._listeners.values():
+                sock.close()
+            await self._finish()
+        finally:
+            for connection in list(self._connections.values()):
+                self._close(connection)
+            self._poller.close()
+
+    def stop(self) -> None:
+        """Let `run` end."""
+        self._stopping = True
+        self._sleep.cancel()
+
+    def _pass(self) -> float:
+        """One pass; returns after how many seconds the next one is due, if no socket is ready before."""
+        following = self.state.tick(self._clock())
+        events = self._poller.ready()
+        for fd, event in events:
+            if event & HANG_UP:
+                connection = self._connections.get(fd)
+                if connection is not None and connection.session.blocked is not None:
+                    self._close(connection)
+        for fd, event in events:
+            connection = self._connections.get(fd)
+            if connection is None:
+                if fd in self._listeners:
+                    self._accept(self._listeners[fd])
+                continue
+            if event & WRITE:
+                self._touch(connection)
+            if event & READ:
+                self._read(connection)
+        self._flush()
+        if events:
+            return 0
+        if not self._accepting and not self._stopping:
+            pause = self._accept_again - trio.current_time()
+            if pause > 0:
+                return pause if following is None else min(pause, (following - self._clock()) / 1000)
+            self._listen(on=True)
+            return 0
+        return math.inf if following is None else (following - self._clock()) / 1000
+
+    def _flush(self) -> None:
+        """Let woken sessions go on and send all answers, until there is nothing left to do."""
+        woken = self.state.woken
+        touched = self._touched
+        while woken or touched:
+            while woken:
+                connection = self._by_session.get(woken.popleft().id)
+                if connection is not None:
+                    self._resume(connection)
+            self._touched = []
+            for connection in touched:
+                connection.touched = False
+                self._write(connection)
+            touched = self._touched
+
+    def _touch(self, connection: Connection) -> None:
+        if not connection.touched:
+            connection.touched = True
+            self._touched.append(connection)
+
+    # -- reading and writing ---------------------------------------------------------------------------------------
+
+    def _read(self, connection: Connection) -> None:
+        try:
+            data = connection.read()
+        except OSError:
+            self._close(connection)
+            return
+        session = connection.session
+        if connection.linger_until is not None:
+            # Only the end is waited for.
+            if data == b"":
+                self._close(connection)
+            return
+        if data:
+            self.state.input_bytes += len(data)
+            try:
+                session.receive(data)
+            except Exception as error:  # noqa: BLE001 - a fault of ours must end this connection only
+                self._fault(connection, error)
+                return
+            if session.out or session.closing:
+                self._touch(connection)
+            elif session.blocked is not None:
+                connection.set_interest()
+        elif data == b"":
+            if session.blocked is not None:
+                self._close(connection)
+                return
+            connection.ended = True
+            self._touch(connection)
+
+    def _resume(self, connection: Connection) -> None:
+        try:
+            connection.session.resume()
+        except Exception as error:  # noqa: BLE001 - as in _read
+            self._fault(connection, error)
+            return
+        self._touch(connection)
+
+    def _write(self, connection: Connection) -> None:
+        if connection.session.closed:
+            return
+        session = connection.session
+        stalled = session.stalled
+        try:
+            self.state.output_bytes += connection.write()
+        except OSError:
+            self._close(connection)
+            return
+        if not connection.backlog and not session.out:
+            if stalled:
+                self.state.woken.append(session)
+            elif session.closing or (connection.ended and session.blocked is None):
+                self._half_close(connection)
+                return
+        connection.set_interest()
+
+    def _fault(self, connection: Connection, error: Exception) -> None:
+        self.state.notice("internal error", client=connection.session.address, error=repr(error), exc_info=error)
+        session = connection.session
+        session.out.append(b"-ERR internal error, the connection is closed; the server's log has the details\r\n")
+        session.closing = True
+        self._touch(connection)
+
+    # -- the beginning and the end of connections ------------------------------------------------------------------
+
+    def _listen(self, *, on: bool) -> None:
+        self._accepting = on
+        for fd in self._listeners:
+            if on:
+                self._poller.set(fd, READ)
+            else:
+                self._poller.forget(fd)
+
+    def _accept(self, listener: socket.socket) -> None:
+        for _ in range(_ACCEPT_BATCH):
+            try:
+                sock, address = listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionError):
+                return
+            except OSError as error:
+                if error.errno not in _OUT_OF_DESCRIPTORS:
+                    raise
+                self.state.notice("can't accept connections for now", error=str(error), connections=len(self._connections))
+                self._listen(on=False)
+                self._accept_again = trio.current_time() + _ACCEPT_PAUSE
+                return
+            sock.setblocking(False)
+            if len(self._connections) >= self.state.config.maxclients:
+                self.state.rejected_connections += 1
+                self._refuse(sock)
+                continue
+            self._connect(sock, address)
+
+    def _refuse(self, sock: socket.socket) -> None:
+        try:
+            sock.send(b"-ERR max number of clients reached\r\n")
+        except OSError:
+            # It is being closed anyway.
+            self.state.notice("a refused client could not be told")
+        sock.close()
+
+    def _connect(self, sock: socket.socket, address: object) -> None:
+        if sock.family != socket.AF_UNIX:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            set_heartbeat(sock, self.state.config.heartbeat)
+        session = Session(self.state, _shown(sock, address), _shown(sock, sock.getsockname()))
+        connection = Connection(sock, session, self._poller)
+        self._connections[connection.fd] = connection
+        self._by_session[session.id] = connection
+        self.state.add(session)
+
+    def disconnect(self, session: Session) -> None:
+        """End a session's connection at once."""
+        connection = self._by_session.get(session.id)
+        if connection is not None:
+            self._close(connection)
+
+    def _half_close(self, connection: Connection) -> None:
+        """Close our side only: closing a socket with unread bytes in it would take the last reply from the client."""
+        connection.session.close()
+        if connection.ended:
+            self._close(connection)
+            return
+        connection.linger_until = trio.current_time() + _LINGER
+        try:
+            connection.sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            self._close(connection)
+
+    def _close(self, connection: Connection) -> None:
+        if self._connections.pop(connection.fd, None) is None:
+            return
+        self._by_session.pop(connection.session.id, None)
+        self._poller.forget(connection.fd)
+        connection.sock.close()
+        connection.session.close()
+
+    # -- beside the loop -------------------------------------------------------------------------------------------
+
+    async def tidy(self) -> None:
+        """Every half second: close what is idle for too long or lingers."""
+        while True:
+            await trio.sleep(0.5)
+            now = trio.current_time()
+            timeout = self.state.config.timeout
+            idle_since = self.state.engine.now - timeout
+            for connection in list(self._connections.values()):
+                session = connection.session
+                if connection.linger_until is not None:
+                    if connection.linger_until <= now:
+                        self._close(connection)
+                elif timeout and session.blocked is None and not session.monitoring and session.last_active < idle_since:
+                    self._close(connection)
+
+    async def _finish(self) -> None:
+        """After the stop: answer what has arrived, end all waits, and give clients time to read their answers."""
+        self._pass()
+        for connection in list(self._connections.values()):
+            session = connection.session
+            if session.blocked is not None:
+                session.blocked.resolve([])
+            session.request_close()
+            self._touch(connection)
+        self._flush()
+        with trio.move_on_after(self.state.config.shutdown_timeout / 1000):
+            while any(connection.backlog for connection in self._connections.values()):
+                await trio.lowlevel.wait_readable(self._poller)
+                for fd, event in self._poller.ready():
+                    connection = self._connections.get(fd)
+                    if connection is not None and event & WRITE:
+                        self._write(connection)
+                    elif connection is not None:
+                        self._read(connection)
+
+
+def set_heartbeat(sock: socket.socket, millis: int) -> None:
+    """Let the kernel end the connection when the peer hasn't been heard of for about `millis` (0: never)."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, int(millis > 0))
+    if not millis:
+        return
+    seconds = max(1, millis // 1000)
+    for name, value in (
+        ("TCP_KEEPIDLE", seconds),
+        ("TCP_KEEPINTVL", max(1, seconds // 3)),
+        ("TCP_KEEPCNT", 3),
+        ("TCP_USER_TIMEOUT", 2 * millis),
+    ):
+        option: int | None = getattr(socket, name, None)
+        if option is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def _shown(sock: socket.socket, address: object) -> str:
+    """An address as in CLIENT LIST."""
+    if isinstance(address, tuple):
+        host, port = address[0], address[1]
+        return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"
+    path = sock.getsockname()
+    return f"{path.decode() if isinstance(path, bytes) else path}:0"

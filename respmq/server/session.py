@@ -1,0 +1,301 @@
+"""A client's session: bytes in, bytes out, no I/O and no clock.
+
+`receive` takes what arrived, runs the requests in it and leaves the answers in `out`. A command that has to wait leaves
+a `Pending` in `blocked`; until that is answered nothing more is run, but bytes are still taken in. All decisions
+whether a request may run now are in `_admit`, so that the usual request costs one look at `guarded`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from respmq.core.model import Message
+from respmq.errors import BrokerError, InvalidRequestError, NoAuthError, ProtocolError
+from respmq.pending import Pending
+from respmq.resp.limits import BEFORE_LOGIN
+from respmq.resp.reader import RequestReader
+from respmq.resp.writer import encode_error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from respmq.server.entries import Entry
+    from respmq.server.state import State
+
+#: Replies above this many bytes are counted one by one against the limit of unread replies.
+_LARGE = 4096
+
+DEFAULT_USER = b"default"
+
+
+class Session:
+    """One client.
+
+    Attributes:
+        out: answers that were not taken away yet.
+        blocked: what the client waits for, if anything.
+        closing: the connection is to be closed once `out` has been written.
+        handed: deliveries in `out`; they go back to their queues if `out` can't be written.
+    """
+
+    __slots__ = (
+        "_entry",
+        "_held",
+        "_requests",
+        "address",
+        "authenticated",
+        "blocked",
+        "closed",
+        "closing",
+        "connected_at",
+        "engine",
+        "flags",
+        "guarded",
+        "handed",
+        "id",
+        "info",
+        "last_active",
+        "last_entry",
+        "local_address",
+        "monitoring",
+        "name",
+        "on_close_request",
+        "out",
+        "out_size",
+        "reader",
+        "reply_mode",
+        "resp3",
+        "server",
+        "stalled",
+        "user",
+    )
+
+    def __init__(self, server: State, address: str, local_address: str) -> None:
+        self.server = server
+        self.engine = server.engine
+        self.id = server.next_client_id()
+        self.address = address
+        self.local_address = local_address
+        self.connected_at = self.last_active = server.engine.now
+        self.reader = RequestReader(server.fast, BEFORE_LOGIN)
+        self.out: list[bytes] = []
+        self.out_size = 0
+        self.handed: list[list[Any]] = []
+        self.blocked: Pending[Any] | None = None
+        self.closing = False
+        self.closed = False
+        self.stalled = False
+        self.monitoring = False
+        self.last_entry: Entry | None = None
+        self._entry: Entry | None = None
+        self._held: list[bytes] | None = None
+        self._requests: Iterator[list[bytes]] = iter(())
+        self.name = b""
+        #: What CLIENT SETINFO and NO-EVICT have set: lib-name, lib-ver, no-evict, no-touch.
+        self.info: dict[str, str] = {}
+        self.reply_mode = "on"
+        self.resp3 = False
+        self.user = DEFAULT_USER
+        self.authenticated = False
+        self.guarded = True
+        self.reset_user()
+
+    # -- state that commands change --------------------------------------------------------------------------------
+
+    def reset_user(self) -> None:
+        """Be who a new connection is: the default user, logged in if that one has no password."""
+        self.user = DEFAULT_USER
+        self.set_authenticated(authenticated=not self.server.config.requirepass)
+
+    def set_authenticated(self, *, authenticated: bool) -> None:
+        """Log in or out; the limits of requests follow."""
+        self.authenticated = authenticated
+        self.reader.set_limits(self.server.limits if authenticated else BEFORE_LOGIN)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Find out anew whether requests have to be looked at one by one before they run."""
+        server = self.server
+        self.guarded = (
+            not self.authenticated or self.reply_mode != "on" or bool(server.monitors) or server.pause is not None
+        )
+
+    # -- bytes in --------------------------------------------------------------------------------------------------
+
+    def receive(self, data: bytes) -> None:
+        """Take in what arrived and run what can be run."""
+        self.last_active = self.engine.now
+        self.reader.feed(data)
+        if self.blocked is None:
+            self.resume()
+
+    def resume(self) -> None:
+        """Run the requests that have arrived, as far as they may run now."""
+        while self.blocked is None and not self.closing and not self.stalled:
+            if self._held is not None:
+                args, self._held = self._held, None
+                self._run(iter([args]))
+                continue
+            self._run(self._requests)
+            if self.blocked is not None or self.closing or self.stalled or self._held is not None:
+                return
+            try:
+                requests = self.reader.read()
+            except ProtocolError as error:
+                self.server.protocol_error(self, error)
+                self.out.append(encode_error(error))
+                self.closing = True
+                return
+            if not requests:
+                return
+            self._requests = iter(requests)
+
+    def _run(self, requests: Iterator[list[bytes]]) -> None:
+        """Run requests until there are no more or one has to wait."""
+        server = self.server
+        engine = self.engine
+        out = self.out
+        entries = server.entries.by_name
+        timer = server.timer
+        slow = server.slow_nanos
+        ended = timer()
+        for args in requests:
+            started = ended
+            entry = entries.get(args[0])
+            try:
+                if entry is None:
+                    entry = server.entries.find(args)
+                if self.guarded and not self._admit(entry, args):
+                    return
+                self.last_entry = entry
+                if entry.low <= len(args) <= entry.high:
+                    result = entry.run(self, *args[entry.skip :])
+                else:
+                    result = entry.parse_and_run(self, args)
+                if entry.may_block:
+                    if isinstance(result, Pending):
+                        self._block(result, entry)
+                        server.count(entry, timer() - started)
+                        return
+                    if result:
+                        self.handed.append(result)
+                reply = entry.encode3(result) if self.resp3 else entry.encode2(result)
+            except BrokerError as error:
+                reply = encode_error(error)
+                server.failed(entry, error)
+                if entry is None:
+                    entry = server.unknown_entry
+            if self.guarded:
+                reply = self._mute(entry, reply)
+            out.append(reply)
+            ended = timer()
+            entry.calls += 1
+            entry.nanos += ended - started
+            if ended - started >= slow:
+                server.log_slow(self, entry, args, ended - started)
+            if engine.unserved:
+                engine.serve()
+            if self.closing:
+                return
+            if len(reply) > _LARGE:
+                self.out_size += len(reply)
+                if self.out_size > server.config.client_output_buffer_limit:
+                    self.stalled = True
+                    return
+
+    def _admit(self, entry: Entry, args: list[bytes]) -> bool:
+        """Whether a request of a guarded session may run now; if not, it is kept for later.
+
+        Raises:
+            NoAuthError: the client has to log in first.
+        """
+        if not self.authenticated and not entry.no_auth:
+            entry.rejected += 1
+            msg = "Authentication required."
+            raise NoAuthError(msg)
+        pause = self.server.pause
+        if pause is not None and pause.holds(entry):
+            self._held = args
+            self._block(pause.join(self), entry)
+            return False
+        if self.server.monitors:
+            self.server.show_to_monitors(self, entry, args)
+        return True
+
+    def _mute(self, entry: Entry, reply: bytes) -> bytes:
+        """The reply, or nothing while CLIENT REPLY says so."""
+        if self.reply_mode == "on":
+            return reply
+        if self.reply_mode == "skip-next":
+            # This is the reply to CLIENT REPLY SKIP itself.
+            self.reply_mode = "skip"
+        elif self.reply_mode == "skip":
+            self.reply_mode = "on"
+            self.refresh()
+        return b""
+
+    # -- waiting ---------------------------------------------------------------------------------------------------
+
+    def _block(self, pending: Pending[Any], entry: Entry) -> None:
+        self.blocked = pending
+        self._entry = entry
+        pending.on_done = self._answered
+
+    def _answered(self, answer: Any) -> None:
+        """The wait is over."""
+        self.blocked = None
+        entry, self._entry = self._entry, None
+        self.server.woken.append(self)
+        if self._held is not None or entry is None:
+            # It waited for the end of a pause: the request runs now.
+            return
+        if isinstance(answer, BrokerError):
+            reply = encode_error(answer)
+        else:
+            if answer:
+                self.handed.append(answer)
+            reply = entry.encode3(answer) if self.resp3 else entry.encode2(answer)
+        self.out.append(self._mute(entry, reply) if self.guarded else reply)
+
+    # -- bytes out -------------------------------------------------------------------------------------------------
+
+    def take_out(self) -> bytes:
+        """The answers that were not taken away yet."""
+        data = self.out[0] if len(self.out) == 1 else b"".join(self.out)
+        self.out.clear()
+        return data
+
+    def written(self) -> None:
+        """All that was taken away has been written; what was delivered is with the client."""
+        self.handed.clear()
+        self.out_size = 0
+        self.stalled = False
+
+    def push(self, data: bytes) -> None:
+        """Send something that answers no request."""
+        self.out.append(data)
+        self.server.woken.append(self)
+
+    def request_close(self) -> None:
+        """Close the connection once the answers so far have been written."""
+        self.closing = True
+
+    def close(self) -> None:
+        """The connection is gone: give up the wait, and give back what was delivered but not written."""
+        if self.closed:
+            return
+        self.closed = self.closing = True
+        if self.blocked is not None:
+            self.blocked.cancel()
+            self.blocked = None
+        leases = [_lease_of(delivery) for deliveries in self.handed for delivery in deliveries]
+        self.handed.clear()
+        self.server.forget(self)
+        if leases:
+            self.engine.undeliver(reversed(leases))
+
+
+def _lease_of(delivery: Message | dict[str, Any]) -> tuple[bytes, bytes]:
+    if isinstance(delivery, Message):
+        return delivery.queue, delivery.lease or b""
+    return delivery["queue"], delivery["lease"]

@@ -1,0 +1,204 @@
+"""What the sessions of one server share."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter, deque
+from typing import TYPE_CHECKING, Any
+
+from respmq.resp.limits import Limits
+from respmq.resp.reader import FastParser
+from respmq.server.entries import UNKNOWN, Entries, Entry
+from respmq.server.observe import SlowLog, monitor_line
+from respmq.server.pause import Pause
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from respmq.commands.registry import Table
+    from respmq.config import Config
+    from respmq.engine.base import Engine
+    from respmq.errors import BrokerError, ProtocolError
+    from respmq.server.session import Session
+
+
+class State:
+    """The server as its sessions and commands see it.
+
+    Args:
+        config: the settings; CONFIG SET changes them in place.
+        engine: what holds the messages.
+        table: all commands.
+        timer: a running count of nanoseconds, for durations of commands.
+        notice: `f(event, **details)` writes a log line.
+    """
+
+    def __init__(
+        self, config: Config, engine: Engine, table: Table, timer: Callable[[], int], notice: Callable[..., None]
+    ) -> None:
+        self.config = config
+        self.engine = engine
+        self.timer = timer
+        self.notice = notice
+        self.entries = Entries(table)
+        self.fast = FastParser()
+        self.sessions: dict[int, Session] = {}
+        #: Sessions that have something to send or to run though nothing arrived from their clients.
+        self.woken: deque[Session] = deque()
+        self.monitors: dict[int, Session] = {}
+        self.pause: Pause | None = None
+        self.slow_log = SlowLog(config)
+        self.started_at = engine.now
+        self.run_id = secrets.token_hex(20)
+        #: Where clients can connect, once the server listens.
+        self.listening: list[str] = []
+        #: Called by SHUTDOWN, with the reason for the log.
+        self.request_stop: Callable[[str], None] = lambda _reason: None
+        #: Called with a session whose connection CLIENT KILL ends.
+        self.disconnect: Callable[[Session], None] = lambda _session: None
+        self.total_connections = self.rejected_connections = 0
+        self.input_bytes = self.output_bytes = 0
+        self.errors: Counter[str] = Counter()
+        self.failed_logins = 0
+        self._client_ids = 0
+        self.limits = Limits()
+        self.slow_nanos = 0
+        #: What calls of unknown commands are counted under; it is in no table.
+        self.unknown_entry = Entry(UNKNOWN)
+        self.configure()
+
+    def configure(self) -> None:
+        """Let changed settings take effect."""
+        config = self.config
+        self.limits = Limits(
+            arguments=config.max_arguments,
+            bulk=config.proto_max_bulk_len,
+            request=config.client_query_buffer_limit,
+        )
+        slower_than = config.slowlog_log_slower_than
+        self.slow_nanos = slower_than * 1000 if slower_than >= 0 else 1 << 62
+        self.slow_log.trim()
+        self.engine.auto_declare = config.auto_declare
+        self.engine.max_message_size = config.max_message_size
+        self.engine.max_memory = config.maxmemory
+        for session in self.sessions.values():
+            session.set_authenticated(authenticated=session.authenticated)
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def tick(self, now: int) -> int | None:
+        """Move to `now`, do what fell due on the way, and return the moment of the next deadline, if there is one."""
+        following = self.engine.tick(now)
+        if self.pause is None:
+            return following
+        if now >= self.pause.until:
+            self.end_pause()
+            return following
+        return self.pause.until if following is None else min(following, self.pause.until)
+
+    def advance(self, duration: int) -> None:
+        """Move the clock of a server whose time stands still."""
+        self.engine.advance(self.engine.now + duration)
+        if self.pause is not None and self.engine.now >= self.pause.until:
+            self.end_pause()
+
+    # -- clients ---------------------------------------------------------------------------------------------------
+
+    def next_client_id(self) -> int:
+        """A number for a new client, never used before."""
+        self._client_ids += 1
+        return self._client_ids
+
+    @property
+    def connections(self) -> int:
+        """How many clients are connected."""
+        return len(self.sessions)
+
+    @property
+    def blocked_clients(self) -> int:
+        """How many of them wait for something."""
+        return sum(session.blocked is not None for session in self.sessions.values())
+
+    @property
+    def uptime(self) -> int:
+        """Seconds since the start."""
+        return (self.engine.now - self.started_at) // 1000
+
+    def add(self, session: Session) -> None:
+        """A client has connected."""
+        self.sessions[session.id] = session
+        self.total_connections += 1
+
+    def forget(self, session: Session) -> None:
+        """A client is gone."""
+        self.sessions.pop(session.id, None)
+        self.set_monitoring(session, on=False)
+
+    def refresh_sessions(self) -> None:
+        """Something changed by which sessions decide whether to look at each request."""
+        for session in self.sessions.values():
+            session.refresh()
+
+    # -- MONITOR and CLIENT PAUSE ----------------------------------------------------------------------------------
+
+    def set_monitoring(self, session: Session, *, on: bool) -> None:
+        """Begin or end to show a session all commands."""
+        if on:
+            self.monitors[session.id] = session
+        elif self.monitors.pop(session.id, None) is None:
+            return
+        self.refresh_sessions()
+
+    def show_to_monitors(self, session: Session, entry: Entry, args: list[bytes]) -> None:
+        """Show a command that is about to run to those who watch."""
+        line = monitor_line(self.engine.now, session.address, entry.spec, args)
+        if line:
+            for monitor in list(self.monitors.values()):
+                monitor.push(line)
+
+    def set_pause(self, until: int, *, writes_only: bool) -> None:
+        """Hold back commands until a moment. A pause that is on already only gets longer and stricter."""
+        if self.pause is not None:
+            until = max(until, self.pause.until)
+            writes_only = writes_only and self.pause.writes_only
+        held = self.pause.take_held() if self.pause is not None else []
+        self.pause = Pause(until, writes_only=writes_only, held=held)
+        self.refresh_sessions()
+
+    def end_pause(self) -> None:
+        """Let commands run again."""
+        pause, self.pause = self.pause, None
+        if pause is not None:
+            self.refresh_sessions()
+            pause.end()
+
+    # -- counting --------------------------------------------------------------------------------------------------
+
+    def count(self, entry: Entry, nanos: int) -> None:
+        """A command that waits for its answer has been called."""
+        entry.calls += 1
+        entry.nanos += nanos
+
+    def failed(self, entry: Entry | None, error: BrokerError) -> None:
+        """A command was answered with an error."""
+        if entry is not None:
+            entry.failed += 1
+        self.errors[error.code] += 1
+
+    def log_slow(self, session: Session, entry: Entry, args: list[bytes], nanos: int) -> None:
+        """A command took long."""
+        self.slow_log.add(session, entry.spec, args, self.engine.now // 1000, nanos // 1000)
+
+    def protocol_error(self, session: Session, error: ProtocolError) -> None:
+        """A client sent what can't be followed."""
+        self.errors[error.code] += 1
+        self.notice("protocol error", client=session.address, error=error.text)
+
+    def call_counts(self) -> tuple[int, int]:
+        """How many commands were called, and how many of them failed."""
+        calls = failed = 0
+        entry: Any
+        for entry in self.entries:
+            calls += entry.calls
+            failed += entry.failed
+        return calls, failed
