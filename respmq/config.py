@@ -1,4 +1,4 @@
-"""The settings of a server: one field is a command-line flag, a key of the config file, a CONFIG name and a row in the docs.
+"""The settings of a server: one field is a flag, a key of the config file, a CONFIG name and a row in the docs.
 
 A field's name with `-` for `_` is its name everywhere. Values come in as text (flags, CONFIG SET) or as TOML values;
 both are read by the field's kind.
@@ -7,10 +7,12 @@ both are read by the field's kind.
 from __future__ import annotations
 
 import dataclasses
+import difflib
+import re
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from respmq.durations import parse_duration
 from respmq.errors import InvalidRequestError
@@ -45,8 +47,11 @@ class SettingKind(Generic[T]):
         return str(value)
 
 
+@dataclass(frozen=True)
 class Text(SettingKind[str]):
-    """Any text."""
+    """Any text; `form` says what it is."""
+
+    form: str = "TEXT"
 
     def read(self, text: str) -> str:
         """The text itself."""
@@ -85,7 +90,7 @@ class YesNo(SettingKind[bool]):
             raise ValueError(msg)
         return answers[text.lower()]
 
-    def show(self, value: bool) -> str:
+    def show(self, value: bool) -> str:  # noqa: FBT001 - the value itself
         """`yes` or `no`, as Redis shows it."""
         return "yes" if value else "no"
 
@@ -131,6 +136,23 @@ class Memory(SettingKind[int]):
         raise ValueError(msg)
 
 
+class Permissions(SettingKind[int]):
+    """The permissions of a file, octal."""
+
+    form = "OCTAL"
+
+    def read(self, text: str) -> int:
+        """The mode."""
+        if re.fullmatch("0?[0-7]{3}", text) is None:
+            msg = "three octal digits are wanted, such as 700 or 770"
+            raise ValueError(msg)
+        return int(text, 8)
+
+    def show(self, value: int) -> str:
+        """Three octal digits."""
+        return f"{value:03o}"
+
+
 class Duration(SettingKind[int]):
     """A duration in milliseconds; 0 switches the thing off."""
 
@@ -166,10 +188,19 @@ class Addresses(SettingKind[tuple[str, ...]]):
         return " ".join(value)
 
 
-def _setting(default: T, kind: SettingKind[T], help: str, *, mutable: bool = True, secret: bool = False) -> T:
-    metadata = {"kind": kind, "help": help, "mutable": mutable, "secret": secret}
+def _setting(
+    group: str, default: T, kind: SettingKind[T], help: str, *, mutable: bool = True, secret: bool = False
+) -> T:
+    metadata = {"group": group, "kind": kind, "help": help, "mutable": mutable, "secret": secret}
     result: T = field(default=default, metadata=metadata)
     return result
+
+
+_NETWORK = "Where to listen"
+_CLIENTS = "Clients"
+_MESSAGES = "Messages"
+_LIMITS = "Limits of requests and replies"
+_OPERATION = "Logs and operation"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -177,35 +208,50 @@ class Config:
     """All settings with their defaults. Durations are milliseconds, sizes bytes."""
 
     host: tuple[str, ...] = _setting(
-        ("127.0.0.1",), Addresses(), "Addresses to listen on.", mutable=False
+        _NETWORK, ("127.0.0.1",), Addresses(), "Address to listen on; may be repeated.", mutable=False
     )
-    port: int = _setting(6390, Number(0, 65535), "TCP port; 0 takes a free one.", mutable=False)
-    unixsocket: str = _setting("", Text(), "Path of a Unix socket to listen on as well.", mutable=False)
-    unixsocketperm: str = _setting("700", Text(), "Permissions of the Unix socket, octal.", mutable=False)
-    requirepass: str = _setting("", Text(), "Password of the default user; empty for none.", secret=True)
-    maxclients: int = _setting(10_000, Number(1, 1_000_000), "Most connections at a time.")
-    timeout: int = _setting(0, Duration(), "Close a connection that is idle for this long; 0 never.")
+    port: int = _setting(_NETWORK, 6390, Number(0, 65535), "TCP port; 0 takes a free one.", mutable=False)
+    unixsocket: str = _setting(_NETWORK, "", Text("PATH"), "Unix socket to listen on as well.", mutable=False)
+    unixsocketperm: int = _setting(_NETWORK, 0o700, Permissions(), "Permissions of the Unix socket.", mutable=False)
+    requirepass: str = _setting(
+        _CLIENTS, "", Text("PASSWORD"), "Password of the default user; empty for none.", secret=True
+    )
+    maxclients: int = _setting(_CLIENTS, 10_000, Number(1, 1_000_000), "Most connections at a time.")
+    timeout: int = _setting(_CLIENTS, 0, Duration(), "Close a connection that is idle for this long; 0 never.")
     heartbeat: int = _setting(
-        5_000, Duration(), "Find out within about this long that a peer has vanished (TCP keepalive); 0 off."
+        _CLIENTS, 5_000, Duration(), "Find out within about this long that a peer has vanished (TCP keepalive); 0 off."
     )
-    auto_declare: bool = _setting(False, YesNo(), "Let QPUT and QLEASE declare unknown queues with the defaults.")
-    max_message_size: int = _setting(16 << 20, Memory(1024), "Most bytes of a message with headers and attachments.")
-    maxmemory: int = _setting(0, Memory(0), "Most bytes that messages may take; 0 for no limit.")
-    max_arguments: int = _setting(1_048_576, Number(1024, 1_048_576), "Most arguments of a command.")
-    proto_max_bulk_len: int = _setting(512 << 20, Memory(1 << 20), "Most bytes of one argument.")
-    client_query_buffer_limit: int = _setting(1 << 30, Memory(1 << 20), "Most bytes of one command.")
+    auto_declare: bool = _setting(
+        _MESSAGES, False, YesNo(), "Let QPUT and QLEASE declare unknown queues with the defaults."
+    )
+    max_message_size: int = _setting(
+        _MESSAGES, 16 << 20, Memory(1024), "Most bytes of a message with headers and attachments."
+    )
+    maxmemory: int = _setting(_MESSAGES, 0, Memory(0), "Most bytes that messages may take; 0 for no limit.")
+    max_arguments: int = _setting(_LIMITS, 1_048_576, Number(1024, 1_048_576), "Most arguments of a command.")
+    proto_max_bulk_len: int = _setting(_LIMITS, 512 << 20, Memory(1 << 20), "Most bytes of one argument.")
+    client_query_buffer_limit: int = _setting(_LIMITS, 1 << 30, Memory(1 << 20), "Most bytes of one command.")
     client_output_buffer_limit: int = _setting(
-        32 << 20, Memory(1 << 16), "A client with this many unread reply bytes isn't served until it reads."
+        _LIMITS, 32 << 20, Memory(1 << 16), "A client with this many unread reply bytes isn't served until it reads."
+    )
+    loglevel: str = _setting(
+        _OPERATION, "info", Word(("debug", "info", "warning", "error")), "The least serious events that are logged."
+    )
+    log_format: str = _setting(
+        _OPERATION, "text", Word(("text", "json")), "Log lines for people, or one JSON object a line.", mutable=False
     )
     slowlog_log_slower_than: int = _setting(
-        10_000, Number(-1, 1 << 40), "Log commands that take this many microseconds; -1 none."
+        _OPERATION,
+        10_000,
+        Number(-1, 1 << 40),
+        "Microseconds from which on a command is kept in the slow log; -1 none.",
     )
-    slowlog_max_len: int = _setting(128, Number(0, 1_000_000), "How many slow commands are kept.")
-    shutdown_timeout: int = _setting(10_000, Duration(), "How long a stop waits for clients to read their replies.")
-    loglevel: str = _setting("info", Word(("debug", "info", "warning", "error")), "What is logged.")
-    log_format: str = _setting("text", Word(("text", "json")), "How it is logged.", mutable=False)
+    slowlog_max_len: int = _setting(_OPERATION, 128, Number(0, 1_000_000), "How many commands the slow log keeps.")
+    shutdown_timeout: int = _setting(
+        _OPERATION, 10_000, Duration(), "How long a stop waits for clients to read their replies."
+    )
     virtual_clock: bool = _setting(
-        False, YesNo(), "Let time stand still until DEBUG ADVANCE moves it; for tests.", mutable=False
+        _OPERATION, False, YesNo(), "Let time stand still until DEBUG ADVANCE moves it; for tests.", mutable=False
     )
 
 
@@ -230,38 +276,59 @@ def read_setting(name: str, value: object, source: str) -> tuple[str, Any]:
         ConfigError: no such setting, or it can't have this value; the text names both and `source`.
     """
     if name not in FIELDS:
-        msg = f"unknown setting '{name}' in {source}, see CONFIG GET * for all"
+        near = difflib.get_close_matches(name, FIELDS, 1)
+        hint = f"did you mean '{near[0]}'?" if near else "CONFIG GET * and respmq serve --help show all"
+        msg = f"unknown setting '{name}' in {source}, {hint}"
         raise ConfigError(msg)
-    if isinstance(value, bool):
-        text = "yes" if value else "no"
-    elif isinstance(value, list):
-        text = " ".join(map(str, value))
-    elif isinstance(value, str | int | float):
+    kind = kind_of(name)
+    if isinstance(value, bool) and isinstance(kind, YesNo):
+        text = kind.show(value)
+    elif isinstance(value, list) and isinstance(kind, Addresses):
+        text = " ".join(map(str, cast("list[object]", value)))
+    elif isinstance(value, str | int | float) and not isinstance(value, bool):
         text = str(value)
     else:
-        msg = f"invalid value of '{name}' in {source}: text, a number, true or false is wanted"
+        msg = (
+            f"invalid value of '{name}' in {source}: {kind.form} is wanted, not a value of type {type(value).__name__}"
+        )
         raise ConfigError(msg)
     try:
-        return FIELDS[name].name, kind_of(name).read(text)
+        return FIELDS[name].name, kind.read(text)
     except ValueError as error:
         shown = "" if FIELDS[name].metadata["secret"] else f" '{text}'"
         msg = f"invalid value{shown} of '{name}' in {source}: {error}"
         raise ConfigError(msg) from None
 
 
-def load_config(path: str | None, flags: Mapping[str, str]) -> Config:
-    """The configuration: defaults, then the TOML file, then the flags.
+def load_config(path: str | None, flags: Mapping[str, str], environment: Mapping[str, str] | None = None) -> Config:
+    """The configuration: defaults, then the TOML file, then the environment's `RESPMQ_...`, then the flags.
 
     Raises:
         ConfigError: the file can't be read, or a setting is wrong.
     """
     values: dict[str, Any] = {}
     if path is not None:
-        try:
-            document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            msg = f"can't read the configuration file {path}: {error}"
-            raise ConfigError(msg) from error
-        values.update(read_setting(name, value, path) for name, value in document.items())
+        values.update(read_setting(name, value, path) for name, value in _read_file(path).items())
+    for name in FIELDS:
+        value = (environment or {}).get(variable_of(name), "")
+        # In a Kubernetes pod, a service that is called respmq sets RESPMQ_PORT=tcp://address:port.
+        if value and not value.startswith("tcp://"):
+            values.update([read_setting(name, value, variable_of(name))])
     values.update(read_setting(name, value, f"--{name}") for name, value in flags.items())
     return Config(**values)
+
+
+def variable_of(name: str) -> str:
+    """The environment variable of a setting."""
+    return "RESPMQ_" + name.replace("-", "_").upper()
+
+
+def _read_file(path: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        reason = error.strerror
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        reason = f"it is no TOML: {error}"
+    msg = f"can't read the configuration file {path}: {reason}"
+    raise ConfigError(msg)

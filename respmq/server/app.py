@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from respmq.config import Config
+    from respmq.server.notice import Notice
 
 _BACKLOG = 1024
 
@@ -86,12 +87,12 @@ def _listen_tcp(host: str, port: int) -> socket.socket:
     return sock
 
 
-def _listen_unix(path: str, permissions: str) -> socket.socket:
+def _listen_unix(path: str, permissions: int) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX)
     try:
         _remove_stale(path)
         sock.bind(path)
-        Path(path).chmod(int(permissions, 8))
+        Path(path).chmod(permissions)
         sock.listen(_BACKLOG)
         sock.setblocking(False)
     except (OSError, ValueError) as error:
@@ -163,7 +164,7 @@ def addresses(listeners: list[socket.socket]) -> list[str]:
 async def serve(
     config: Config,
     listeners: list[socket.socket],
-    notice: Callable[..., None],
+    notice: Notice,
     ready: Callable[[list[str]], None],
 ) -> int:
     """Run a server until it is stopped; returns the exit status.
@@ -171,7 +172,7 @@ async def serve(
     Args:
         config: the settings.
         listeners: from `open_listeners`; they are closed at the end.
-        notice: `f(event, **details)` writes a log line.
+        notice: writes a log line.
         ready: called with the addresses once clients can connect.
     """
     wall = Clock()
@@ -187,7 +188,7 @@ async def serve(
     gc.set_threshold(50_000, 20, 1_000_000)
     async with trio.open_nursery() as nursery:
         stop = Stop(state, reactor, nursery)
-        nursery.start_soon(stop.watch_signals)
+        await nursery.start(stop.watch_signals)
         nursery.start_soon(reactor.tidy)
         ready(state.listening)
         await reactor.run()
@@ -214,12 +215,13 @@ class Stop:
         self._state.notice("stopping", reason=reason)
         self._reactor.stop()
 
-    async def watch_signals(self) -> None:
+    async def watch_signals(self, task_status: trio.TaskStatus[None]) -> None:
         """Wait for signals."""
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            task_status.started()
             async for number in signals:
                 if self._requested:
-                    self._state.notice("stopping at once", reason=signal.Signals(number).name)
+                    self._state.notice("stopping at once", level="warning", reason=signal.Signals(number).name)
                     self.status = 1
                     self._nursery.cancel_scope.cancel()
                     return

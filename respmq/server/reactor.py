@@ -194,7 +194,9 @@ class Reactor:
         connection.set_interest()
 
     def _fault(self, connection: Connection, error: Exception) -> None:
-        self.state.notice("internal error", client=connection.session.address, error=repr(error), exc_info=error)
+        self.state.notice(
+            "internal error", level="error", client=connection.session.address, error=repr(error), exc_info=error
+        )
         session = connection.session
         session.out.append(b"-ERR internal error, the connection is closed; the server's log has the details\r\n")
         session.closing = True
@@ -219,7 +221,12 @@ class Reactor:
             except OSError as error:
                 if error.errno not in _OUT_OF_DESCRIPTORS:
                     raise
-                self.state.notice("can't accept connections for now", error=str(error), connections=len(self._connections))
+                self.state.notice(
+                    "can't accept connections for now",
+                    level="warning",
+                    error=error.strerror,
+                    connections=len(self._connections),
+                )
                 self._listen(on=False)
                 self._accept_again = trio.current_time() + _ACCEPT_PAUSE
                 return
@@ -235,7 +242,7 @@ class Reactor:
             sock.send(b"-ERR max number of clients reached\r\n")
         except OSError:
             # It is being closed anyway.
-            self.state.notice("a refused client could not be told")
+            self.state.notice("a refused client could not be told", level="debug")
         sock.close()
 
     def _connect(self, sock: socket.socket, address: object) -> None:

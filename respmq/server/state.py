@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from respmq.config import Config
     from respmq.engine.base import Engine
     from respmq.errors import BrokerError, ProtocolError
+    from respmq.server.notice import Notice
     from respmq.server.session import Session
 
 
@@ -30,11 +31,11 @@ class State:
         engine: what holds the messages.
         table: all commands.
         timer: a running count of nanoseconds, for durations of commands.
-        notice: `f(event, **details)` writes a log line.
+        notice: writes a log line.
     """
 
     def __init__(
-        self, config: Config, engine: Engine, table: Table, timer: Callable[[], int], notice: Callable[..., None]
+        self, config: Config, engine: Engine, table: Table, timer: Callable[[], int], notice: Notice
     ) -> None:
         self.config = config
         self.engine = engine
@@ -192,7 +193,7 @@ class State:
     def protocol_error(self, session: Session, error: ProtocolError) -> None:
         """A client sent what can't be followed."""
         self.errors[error.code] += 1
-        self.notice("protocol error", client=session.address, error=error.text)
+        self.notice("protocol error", level="warning", client=session.address, error=error.text)
 
     def call_counts(self) -> tuple[int, int]:
         """How many commands were called, and how many of them failed."""

@@ -1,0 +1,17 @@
+"""The command line: `respmq serve`, `respmq demo`."""
+
+from __future__ import annotations
+
+import click
+
+from respmq import __version__
+from respmq.cli.serve import serve
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, "--version", prog_name="respmq", message="%(prog)s %(version)s")
+def main() -> None:
+    """A message broker that speaks the Redis protocol: queues with leases, retries and dead letters."""
+
+
+main.add_command(serve)

@@ -1,0 +1,116 @@
+"""`respmq serve`: the settings, the sockets, the banner, then the server until it is stopped."""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from respmq import __version__
+from respmq.cli.options import ServeCommand, SettingOption, flags_given
+from respmq.config import FIELDS, Config, ConfigError, load_config
+
+if TYPE_CHECKING:
+    import socket
+
+_HELP = """\
+Start a broker.
+
+Settings come from flags, from RESPMQ_... variables in the environment (RESPMQ_MAXCLIENTS=500 is --maxclients 500, a
+password is better given there than on a command line), from the file that --config names, or are the defaults shown
+in brackets; what comes first in this list wins. Most of them can be changed while the server runs, with CONFIG SET.
+
+DURATION is seconds or a number with one of the units ms, s, m, h, d: 30, 0.5, 250ms, 5m. BYTES is a number,
+with k, m or g for powers of 1000, with kb, mb or gb for powers of 1024: 65536, 64kb, 16mb.
+
+\b
+Example:
+  respmq serve --port 6390 --maxmemory 1gb --log-format json
+"""
+
+#: What a user can do about it when the server can't listen.
+_ADVICE = {
+    errno.EADDRINUSE: "is another server running? choose another with --port",
+    errno.EACCES: "ports below 1024 need privileges, choose another with --port",
+}
+
+
+class _WrongSettingsError(click.ClickException):
+    exit_code = 2
+
+
+@click.command(cls=ServeCommand, params=[SettingOption(name) for name in FIELDS], help=_HELP)
+@click.option("--config", "path", metavar="FILE", envvar="RESPMQ_CONFIG", help="TOML file of settings: port = 6390.")
+def serve(path: str | None, **flags: Any) -> None:
+    """Start a broker."""
+    from respmq.server.app import check_exposure
+
+    try:
+        config = load_config(path, flags_given(flags), os.environ)
+        check_exposure(config)
+    except ConfigError as error:
+        raise _WrongSettingsError(error.text) from None
+    listeners = _listen(config)
+    sys.exit(_run(config, listeners))
+
+
+def _listen(config: Config) -> list[socket.socket]:
+    from respmq.server.app import ListenError, open_listeners
+
+    try:
+        return open_listeners(config)
+    except ListenError as error:
+        advice = _ADVICE.get(getattr(error.__cause__, "errno", 0))
+        raise click.ClickException(f"{error} ({advice})" if advice else str(error)) from None
+
+
+def _run(config: Config, listeners: list[socket.socket]) -> int:
+    import trio
+
+    from respmq.cli.log import INTERVAL, Log
+    from respmq.server import app
+
+    log = Log(config, sys.stderr)
+
+    async def summarize() -> None:
+        while True:
+            await trio.sleep(INTERVAL)
+            log.summarize()
+
+    async def run() -> int:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(summarize)
+            status = await app.serve(config, listeners, log, ready=lambda addresses: _say_ready(config, addresses))
+            nursery.cancel_scope.cancel()
+            return status
+
+    status = trio.run(run)
+    log.summarize(all=True)
+    log("stopped", status=status)
+    return status
+
+
+def _say_ready(config: Config, addresses: list[str]) -> None:
+    lines = [f"respmq {__version__}, process {os.getpid()}, Python {platform.python_version()}"]
+    lines += [f"Listening on {address}" for address in addresses]
+    if config.virtual_clock:
+        lines.append("Time stands still; DEBUG ADVANCE moves it")
+    lines.append(f"Try: {_redis_cli(config, addresses[0])} QDECLARE jobs")
+    try:
+        print("\n".join(lines), flush=True)  # noqa: T201
+    except OSError:
+        # Whoever started the server doesn't read what it says.
+        return
+
+
+def _redis_cli(config: Config, address: str) -> str:
+    """How to reach the server from this machine."""
+    host, _, port = address.rpartition(":")
+    command = f"redis-cli -p {port}"
+    if host not in {"127.0.0.1", "0.0.0.0"}:  # noqa: S104
+        command += f" -h {host.strip('[]')}"
+    return command + " --askpass" if config.requirepass else command
