@@ -43,9 +43,11 @@ def _bulks(values: list[bytes]) -> bytes:
 
 
 def _deliveries2(values: list[Any]) -> bytes:
+    if not values:
+        return b"*0\r\n"
     if len(values) == 1 and type(values[0]) is Message:
         return b"*1\r\n" + encode_delivery(values[0])
-    if values and type(values[0]) is Message:
+    if type(values[0]) is Message:
         return b"*%d\r\n" % len(values) + b"".join(map(encode_delivery, values))
     return encode2(values)
 

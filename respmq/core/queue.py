@@ -59,6 +59,7 @@ class Queue:
         "_ids",
         "_lapsing",
         "_line",
+        "_plain",
         "_remembered",
         "_remembered_order",
         "acked",
@@ -86,6 +87,7 @@ class Queue:
         self.settings = settings
         self._hub = hub
         self._ids = IdMaker(hub.random_bytes)
+        self._plain = settings.ttl is None and settings.overflow == "REJECT"
         self.live: dict[bytes, Message] = {}
         self.ready = self.delayed = self.bytes = 0
         self.enqueued = self.delivered = self.acked = self.retried = self.duplicates = 0
@@ -117,14 +119,14 @@ class Queue:
             QueueFullError: MAXLEN messages wait and OVERFLOW is REJECT.
         """
         now = self._hub.now
-        if id is None:
-            self._make_room(1)
-            id = self._ids.make(now)
-        elif self._is_duplicate(id):
+        if id is not None and self._is_duplicate(id):
             self.duplicates += 1
             return None
-        else:
+        if self.ready + self.delayed >= self.settings.max_len:
             self._make_room(1)
+        if id is None:
+            id = self._ids.make(now)
+        else:
             self._remember(id)
         self._store(Message(self.name, id, body, priority, now, extra), delay)
         return id
@@ -151,7 +153,14 @@ class Queue:
         size = len(message.body) if message.extra is None else message.size
         self.bytes += size
         self._hub.used += size + MESSAGE_OVERHEAD
-        self._enter(message, delay)
+        if delay or message.extra is not None or not self._plain:
+            self._enter(message, delay)
+            return
+        # `_enter` and `_make_ready` for a new message in a queue without TTL and DROPHEAD, kept short.
+        self.ready += 1
+        self._line.append(message)
+        if self.waiters:
+            self._hub.dirty[self] = None
 
     def _make_room(self, count: int) -> None:
         settings = self.settings

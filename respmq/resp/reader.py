@@ -1,10 +1,13 @@
-"""The request reader: hiredis where that is safe, the strict reader everywhere else, with the same result.
+"""The request reader: fast ways where they are certain, the strict reader everywhere else, with the same result.
 
-hiredis parses replies, not requests. It accepts much that is no request (integers, nulls, nested arrays, a wrong end of
-a bulk), and would reserve gigabytes for `*200000000`. So it is only ever given a piece that begins where a request
-begins, followed by a sentinel request, and what it makes of it is believed only if the sentinel comes out last and the
-line ends add up: C requests with A arguments have exactly C + 2A of them outside the arguments. In any other case
-nothing of hiredis' state is kept, and the strict reader takes the same bytes from the last request that is certain.
+1. Split. A piece that is cut at its line ends is its own parse, if every header says what stands behind it; then no
+   argument contains a line end, and nothing is left to doubt.
+2. hiredis, for arguments with line ends in them. It parses replies, not requests: it accepts much that is no request
+   (integers, nulls, nested arrays, a wrong end of a bulk), and would reserve gigabytes for `*200000000`. So it is only
+   ever given a piece that begins where a request begins, followed by a sentinel request, and what it makes of it is
+   believed only if the sentinel comes out last and the line ends add up: C requests with A arguments have exactly
+   C + 2A of them outside the arguments. In any other case nothing of hiredis' state is kept.
+3. The strict reader takes the same bytes from the last request that is certain, and everything before login.
 """
 
 from __future__ import annotations
@@ -40,8 +43,46 @@ def encode_request(arguments: Request) -> bytes:
     return b"".join(parts)
 
 
+class _BulkHeaders(dict[int, bytes]):
+    """The header of a bulk by its length; the common ones are made once."""
+
+    def __missing__(self, length: int) -> bytes:
+        header = b"$%d" % length
+        if length < _COMMON_LENGTH:
+            self[length] = header
+        return header
+
+
+#: Headers of arguments below this length are kept.
+_COMMON_LENGTH = 1 << 14
+_COUNTS = {b"*%d" % count: count for count in range(1, 1025)}
+_BULK_HEADERS = _BulkHeaders()
+
+
+def split_requests(piece: bytes) -> tuple[list[Request], int]:
+    """The requests at the beginning of `piece` whose arguments have no line ends, and how many bytes they are."""
+    parts = piece.split(b"\r\n")
+    end = len(parts) - 1
+    headers = _BULK_HEADERS
+    requests: list[Request] = []
+    place = 0
+    while place < end:
+        count = _COUNTS.get(parts[place])
+        if count is None:
+            break
+        following = place + 2 * count + 1
+        arguments = parts[place + 2 : following : 2]
+        if following > end or parts[place + 1 : following : 2] != [headers[len(a)] for a in arguments]:
+            break
+        requests.append(arguments)
+        place = following
+    if place == end and not parts[end]:
+        return requests, len(piece)
+    return requests, sum(map(len, parts[:place])) + 2 * place
+
+
 class FastParser:
-    """Parses whole pieces with hiredis. It keeps nothing between pieces, so all connections can share one."""
+    """Parses whole pieces. It keeps nothing between them, so all connections can share one."""
 
     __slots__ = ("_hiredis",)
 
@@ -49,7 +90,14 @@ class FastParser:
         self._hiredis = hiredis.Reader()
 
     def parse(self, piece: bytes) -> tuple[list[Request], int]:
-        """The requests at the beginning of `piece`, which begins with `*`, that are certain; and how many bytes they are."""
+        """The requests at the beginning of `piece` that are certain, and how many bytes they are."""
+        requests, end = split_requests(piece)
+        if end == len(piece) or piece[end] != _ARRAY:
+            return requests, end
+        more, more_end = self._parse_with_hiredis(piece[end:])
+        return requests + more, end + more_end
+
+    def _parse_with_hiredis(self, piece: bytes) -> tuple[list[Request], int]:
         if _DOUBTFUL.search(piece) is not None or piece[1:7].isdigit():
             return [], 0
         reader = self._hiredis
@@ -118,19 +166,26 @@ class RequestReader:
     error, however they were cut.
     """
 
-    __slots__ = ("_doubted", "_error", "_fast", "_piece", "_strict")
+    __slots__ = ("_doubted", "_error", "_fast", "_piece", "_strict", "_strictly")
 
     def __init__(self, fast: FastParser, limits: Limits) -> None:
         self._fast = fast
         self._strict = StrictReader(limits)
         #: What arrived where a request begins, not parsed yet.
         self._piece = b""
+        #: Whether the strict reader has the next byte: within a request, before login, after an error.
+        self._strictly = limits.before_login
+        #: Whether it goes on to the end of what it has, since the fast parser has doubted that already.
         self._doubted = False
         self._error: ProtocolError | None = None
 
     def set_limits(self, limits: Limits) -> None:
         """Change the limits, from the next request on."""
         self._strict.limits = limits
+        if not self._strictly:
+            self._strict.feed(self._piece)
+            self._piece = b""
+        self._strictly = True
 
     @property
     def held(self) -> int:
@@ -139,11 +194,10 @@ class RequestReader:
 
     def feed(self, data: bytes) -> None:
         """Add what arrived."""
-        if self._piece or self._strict.in_request:
-            if self._piece:
-                self._strict.feed(self._piece)
-                self._piece = b""
+        if self._strictly:
             self._strict.feed(data)
+        elif self._piece:
+            self._piece += data
         else:
             self._piece = data
 
@@ -155,40 +209,30 @@ class RequestReader:
         Raises:
             ProtocolError: the stream can't be followed from here on; all before was returned.
         """
-        if self._error is not None:
-            raise self._error
-        strict = self._strict
-        if strict.limits.before_login:
-            if self._piece:
-                strict.feed(self._piece)
-                self._piece = b""
-            request = self._next()
-            return [] if request is None else [request]
-        if not self._piece and strict.in_request:
-            return self._read_strict()
-        piece, self._piece = self._piece, b""
+        if self._strictly:
+            return self._read_strictly()
+        piece = self._piece
         if not piece:
             return []
-        if piece[0] == _ARRAY:
-            requests, end = self._fast.parse(piece)
-            if end == len(piece):
-                return requests
-            strict.feed(piece[end:] if end else piece)
-            self._doubted = True
-            return requests or self._read_strict()
-        strict.feed(piece)
-        return self._read_strict()
+        self._piece = b""
+        requests, end = self._fast.parse(piece)
+        if end == len(piece):
+            return requests
+        self._strict.feed(piece[end:])
+        self._strictly = True
+        self._doubted = piece[end] == _ARRAY
+        return requests or self._read_strictly()
 
-    def _read_strict(self) -> list[Request]:
+    def _read_strictly(self) -> list[Request]:
         """Requests by the strict reader, until the fast one can take over again.
 
         What the fast one has doubted it isn't shown again: every byte is parsed twice at most.
         """
+        if self._error is not None:
+            raise self._error
         strict = self._strict
         requests: list[Request] = []
-        once = True
-        while once or self._doubted or strict.next_is_inline():
-            once = False
+        while True:
             try:
                 request = strict.next()
             except ProtocolError as error:
@@ -198,14 +242,13 @@ class RequestReader:
                 raise
             if request is None:
                 self._doubted = False
+                if not strict.in_request and not strict.limits.before_login:
+                    self._strictly = False
                 return requests
             requests.append(request)
-        self._piece = strict.take_rest()
-        return requests
-
-    def _next(self) -> Request | None:
-        try:
-            return self._strict.next()
-        except ProtocolError as error:
-            self._error = error
-            raise
+            if strict.limits.before_login:
+                return requests
+            if not self._doubted and not strict.next_is_inline():
+                self._piece = strict.take_rest()
+                self._strictly = False
+                return requests

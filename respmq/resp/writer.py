@@ -66,19 +66,39 @@ def encode_error(error: BrokerError) -> bytes:
     return b"-%b\r\n" % error.line()
 
 
+class _Headers(dict[int, bytes]):
+    """The header of a bulk behind the end of what stands before it, by length; the common ones are made once."""
+
+    def __missing__(self, length: int) -> bytes:
+        header = b"\r\n$%d\r\n" % length
+        if length < _COMMON_LENGTH:
+            self[length] = header
+        return header
+
+
+#: Headers of bulks below this length are kept.
+_COMMON_LENGTH = 1 << 14
+_HEADERS = _Headers()
+
+
 def encode_delivery(message: Message) -> bytes:
     """A delivery as `[queue, id, lease, attempt, body]`; the same bytes in both protocols."""
-    queue, id, lease, body = message.queue, message.id, message.lease or b"", message.body
-    return b"*5\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n:%d\r\n$%d\r\n%b\r\n" % (
-        len(queue),
-        queue,
-        len(id),
-        id,
-        len(lease),
-        lease,
-        message.attempt,
-        len(body),
-        body,
+    queue, id, lease, body, headers = message.queue, message.id, message.lease or b"", message.body, _HEADERS
+    # Half the time of one format string.
+    return b"".join(
+        (
+            b"*5",
+            headers[len(queue)],
+            queue,
+            headers[len(id)],
+            id,
+            headers[len(lease)],
+            lease,
+            b"\r\n:%d" % message.attempt,
+            headers[len(body)],
+            body,
+            b"\r\n",
+        )
     )
 
 

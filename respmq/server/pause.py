@@ -8,7 +8,6 @@ from respmq.pending import Pending
 
 if TYPE_CHECKING:
     from respmq.server.entries import Entry
-    from respmq.server.session import Session
 
 
 class Pause:
@@ -25,9 +24,8 @@ class Pause:
             return False
         return not self.writes_only or "write" in entry.spec.flags
 
-    def join(self, session: Session) -> Pending[None]:
+    def join(self) -> Pending[None]:
         """Wait for the end."""
-        del session
         pending: Pending[None] = Pending()
         self._held.append(pending)
         return pending

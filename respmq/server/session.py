@@ -7,6 +7,7 @@ whether a request may run now are in `_admit`, so that the usual request costs o
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from respmq.core.model import Message
@@ -40,7 +41,6 @@ class Session:
 
     __slots__ = (
         "_entry",
-        "_held",
         "_requests",
         "address",
         "authenticated",
@@ -88,8 +88,8 @@ class Session:
         self.monitoring = False
         self.last_entry: Entry | None = None
         self._entry: Entry | None = None
-        self._held: list[bytes] | None = None
-        self._requests: Iterator[list[bytes]] = iter(())
+        #: What is left of the requests that were read last.
+        self._requests: Iterator[list[bytes]] | None = None
         self.name = b""
         #: What CLIENT SETINFO and NO-EVICT have set: lib-name, lib-ver, no-evict, no-touch.
         self.info: dict[str, str] = {}
@@ -117,7 +117,7 @@ class Session:
         """Find out anew whether requests have to be looked at one by one before they run."""
         server = self.server
         self.guarded = (
-            not self.authenticated or self.reply_mode != "on" or bool(server.monitors) or server.pause is not None
+            self.closing or not self.authenticated or self.reply_mode != "on" or bool(server.monitors) or server.pause is not None
         )
 
     # -- bytes in --------------------------------------------------------------------------------------------------
@@ -132,32 +132,28 @@ class Session:
     def resume(self) -> None:
         """Run the requests that have arrived, as far as they may run now."""
         while self.blocked is None and not self.closing and not self.stalled:
-            if self._held is not None:
-                args, self._held = self._held, None
-                self._run(iter([args]))
-                continue
-            self._run(self._requests)
-            if self.blocked is not None or self.closing or self.stalled or self._held is not None:
-                return
-            try:
-                requests = self.reader.read()
-            except ProtocolError as error:
-                self.server.protocol_error(self, error)
-                self.out.append(encode_error(error))
-                self.closing = True
-                return
-            if not requests:
-                return
-            self._requests = iter(requests)
+            requests = self._requests
+            if requests is None:
+                try:
+                    arrived = self.reader.read()
+                except ProtocolError as error:
+                    self.server.protocol_error(self, error)
+                    self.out.append(encode_error(error))
+                    self.request_close()
+                    return
+                if not arrived:
+                    return
+                self._requests = requests = iter(arrived)
+            if self._run(requests):
+                self._requests = None
 
-    def _run(self, requests: Iterator[list[bytes]]) -> None:
-        """Run requests until there are no more or one has to wait."""
+    def _run(self, requests: Iterator[list[bytes]]) -> bool:
+        """Run requests; True when all have been, False when something has to happen before the next one."""
         server = self.server
         engine = self.engine
         out = self.out
         entries = server.entries.by_name
         timer = server.timer
-        slow = server.slow_nanos
         ended = timer()
         for args in requests:
             started = ended
@@ -165,9 +161,8 @@ class Session:
             try:
                 if entry is None:
                     entry = server.entries.find(args)
-                if self.guarded and not self._admit(entry, args):
-                    return
-                self.last_entry = entry
+                if self.guarded and not self._admit(entry, args, requests):
+                    return False
                 if entry.low <= len(args) <= entry.high:
                     result = entry.run(self, *args[entry.skip :])
                 else:
@@ -176,7 +171,7 @@ class Session:
                     if isinstance(result, Pending):
                         self._block(result, entry)
                         server.count(entry, timer() - started)
-                        return
+                        return False
                     if result:
                         self.handed.append(result)
                 reply = entry.encode3(result) if self.resp3 else entry.encode2(result)
@@ -185,25 +180,30 @@ class Session:
                 server.failed(entry, error)
                 if entry is None:
                     entry = server.unknown_entry
-            if self.guarded:
-                reply = self._mute(entry, reply)
+            self.last_entry = entry
             out.append(reply)
             ended = timer()
             entry.calls += 1
             entry.nanos += ended - started
-            if ended - started >= slow:
+            if ended - started >= server.slow_nanos:
                 server.log_slow(self, entry, args, ended - started)
             if engine.unserved:
                 engine.serve()
-            if self.closing:
-                return
-            if len(reply) > _LARGE:
-                self.out_size += len(reply)
-                if self.out_size > server.config.client_output_buffer_limit:
-                    self.stalled = True
-                    return
+            if len(reply) > _LARGE and self._is_stalled(reply):
+                return False
+            if self.guarded:
+                self._mute()
+                if self.closing:
+                    return False
+        return True
 
-    def _admit(self, entry: Entry, args: list[bytes]) -> bool:
+    def _is_stalled(self, reply: bytes) -> bool:
+        """Count a large reply; whether the client has to read before it is served again."""
+        self.out_size += len(reply)
+        self.stalled = self.out_size > self.server.config.client_output_buffer_limit
+        return self.stalled
+
+    def _admit(self, entry: Entry, args: list[bytes], requests: Iterator[list[bytes]]) -> bool:
         """Whether a request of a guarded session may run now; if not, it is kept for later.
 
         Raises:
@@ -215,28 +215,29 @@ class Session:
             raise NoAuthError(msg)
         pause = self.server.pause
         if pause is not None and pause.holds(entry):
-            self._held = args
-            self._block(pause.join(self), entry)
+            self._requests = chain((args,), requests)
+            self._block(pause.join(), None)
             return False
         if self.server.monitors:
             self.server.show_to_monitors(self, entry, args)
         return True
 
-    def _mute(self, entry: Entry, reply: bytes) -> bytes:
-        """The reply, or nothing while CLIENT REPLY says so."""
+    def _mute(self) -> None:
+        """Take back the reply that was just given, if CLIENT REPLY says so."""
         if self.reply_mode == "on":
-            return reply
+            return
+        self.out.pop()
         if self.reply_mode == "skip-next":
-            # This is the reply to CLIENT REPLY SKIP itself.
+            # This was the reply to CLIENT REPLY SKIP itself.
             self.reply_mode = "skip"
         elif self.reply_mode == "skip":
             self.reply_mode = "on"
             self.refresh()
-        return b""
 
     # -- waiting ---------------------------------------------------------------------------------------------------
 
-    def _block(self, pending: Pending[Any], entry: Entry) -> None:
+    def _block(self, pending: Pending[Any], entry: Entry | None) -> None:
+        """Wait; `entry` is the command that is owed a reply."""
         self.blocked = pending
         self._entry = entry
         pending.on_done = self._answered
@@ -246,7 +247,7 @@ class Session:
         self.blocked = None
         entry, self._entry = self._entry, None
         self.server.woken.append(self)
-        if self._held is not None or entry is None:
+        if entry is None:
             # It waited for the end of a pause: the request runs now.
             return
         if isinstance(answer, BrokerError):
@@ -255,7 +256,9 @@ class Session:
             if answer:
                 self.handed.append(answer)
             reply = entry.encode3(answer) if self.resp3 else entry.encode2(answer)
-        self.out.append(self._mute(entry, reply) if self.guarded else reply)
+        self.out.append(reply)
+        if self.guarded:
+            self._mute()
 
     # -- bytes out -------------------------------------------------------------------------------------------------
 
@@ -278,7 +281,7 @@ class Session:
 
     def request_close(self) -> None:
         """Close the connection once the answers so far have been written."""
-        self.closing = True
+        self.closing = self.guarded = True
 
     def close(self) -> None:
         """The connection is gone: give up the wait, and give back what was delivered but not written."""
