@@ -162,8 +162,9 @@ class Duration(SettingKind[int]):
         """Milliseconds."""
         try:
             return parse_duration(text.encode(), "it", zero=True)
-        except InvalidRequestError as error:
-            raise ValueError(error.text) from None
+        except InvalidRequestError:
+            msg = "seconds are wanted or a number with one of the units ms, s, m, h, d, such as 30, 0.5, 250ms or 5m"
+            raise ValueError(msg) from None
 
     def show(self, value: int) -> str:
         """Seconds."""
@@ -288,9 +289,7 @@ def read_setting(name: str, value: object, source: str) -> tuple[str, Any]:
     elif isinstance(value, str | int | float) and not isinstance(value, bool):
         text = str(value)
     else:
-        msg = (
-            f"invalid value of '{name}' in {source}: {kind.form} is wanted, not a value of type {type(value).__name__}"
-        )
+        msg = f"invalid value of '{name}' in {source}: {kind.form} is wanted, no value of another type"
         raise ConfigError(msg)
     try:
         return FIELDS[name].name, kind.read(text)

@@ -74,7 +74,7 @@ def _processors(log_format: str, stream: TextIO) -> list[Processor]:
     if log_format == "json":
         return [add_log_level, stamp, format_exc_info, _in_order, JSONRenderer()]
     colors = stream.isatty() and not os.environ.get("NO_COLOR")
-    return [add_log_level, stamp, ConsoleRenderer(colors=colors, exception_formatter=plain_traceback)]
+    return [add_log_level, stamp, ConsoleRenderer(colors=colors, sort_keys=False, exception_formatter=plain_traceback)]
 
 
 def _in_order(_logger: WrappedLogger, _method: str, event_dict: EventDict) -> EventDict:

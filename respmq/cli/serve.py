@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import platform
+import resource
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,8 @@ from respmq.config import FIELDS, Config, ConfigError, load_config
 
 if TYPE_CHECKING:
     import socket
+
+    from respmq.cli.log import Log
 
 _HELP = """\
 Start a broker.
@@ -32,11 +34,8 @@ Example:
   respmq serve --port 6390 --maxmemory 1gb --log-format json
 """
 
-#: What a user can do about it when the server can't listen.
-_ADVICE = {
-    errno.EADDRINUSE: "is another server running? choose another with --port",
-    errno.EACCES: "ports below 1024 need privileges, choose another with --port",
-}
+#: Files that are no clients: the standard streams, the listening sockets, the poller, with room to spare.
+_OWN_FILES = 32
 
 
 class _WrongSettingsError(click.ClickException):
@@ -44,7 +43,9 @@ class _WrongSettingsError(click.ClickException):
 
 
 @click.command(cls=ServeCommand, params=[SettingOption(name) for name in FIELDS], help=_HELP)
-@click.option("--config", "path", metavar="FILE", envvar="RESPMQ_CONFIG", help="TOML file of settings: port = 6390.")
+@click.option(
+    "--config", "path", metavar="FILE", envvar="RESPMQ_CONFIG", help="TOML file with settings: maxclients = 500."
+)
 def serve(path: str | None, **flags: Any) -> None:
     """Start a broker."""
     from respmq.server.app import check_exposure
@@ -64,8 +65,7 @@ def _listen(config: Config) -> list[socket.socket]:
     try:
         return open_listeners(config)
     except ListenError as error:
-        advice = _ADVICE.get(getattr(error.__cause__, "errno", 0))
-        raise click.ClickException(f"{error} ({advice})" if advice else str(error)) from None
+        raise click.ClickException(str(error)) from None
 
 
 def _run(config: Config, listeners: list[socket.socket]) -> int:
@@ -75,6 +75,7 @@ def _run(config: Config, listeners: list[socket.socket]) -> int:
     from respmq.server import app
 
     log = Log(config, sys.stderr)
+    _allow_files(config.maxclients + _OWN_FILES, log)
 
     async def summarize() -> None:
         while True:
@@ -92,6 +93,20 @@ def _run(config: Config, listeners: list[socket.socket]) -> int:
     log.summarize(all=True)
     log("stopped", status=status)
     return status
+
+
+def _allow_files(wanted: int, log: Log) -> None:
+    """Let the process open a file for every client, as far as the system allows it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    except (OSError, ValueError):
+        allowed = soft
+    if allowed < wanted:
+        log("maxclients can't be reached, the limit of open files is too low", level="warning", limit=allowed)
 
 
 def _say_ready(config: Config, addresses: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import random
@@ -28,13 +29,19 @@ if TYPE_CHECKING:
 
 _BACKLOG = 1024
 
+#: What a user can do about it when the server can't listen.
+_ADVICE = {
+    errno.EADDRINUSE: " (is another server running? choose another with --port)",
+    errno.EACCES: " (ports below 1024 need privileges, choose another with --port)",
+}
+
 
 class ListenError(Exception):
     """The server can't listen where it should."""
 
 
 class Clock:
-    """The broker's time: the wall clock at the start, moved on by a clock that never jumps and runs through a suspend."""
+    """The broker's time: the wall clock at the start, moved on by a clock that never jumps and counts a suspend."""
 
     def __init__(self) -> None:
         self._clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -70,8 +77,8 @@ def _listen_tcp(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         sock = socket.socket(family, kind, protocol)
-    except OSError as error:
-        msg = f"can't listen on {host}: {error}"
+    except (OSError, UnicodeError) as error:
+        msg = f"can't listen on {host}: {_reason(error)}"
         raise ListenError(msg) from error
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -82,7 +89,7 @@ def _listen_tcp(host: str, port: int) -> socket.socket:
         sock.setblocking(False)
     except OSError as error:
         sock.close()
-        msg = f"can't listen on {host} port {port}: {error.strerror}"
+        msg = f"can't listen on {host} port {port}: {_reason(error)}{_ADVICE.get(error.errno or 0, '')}"
         raise ListenError(msg) from error
     return sock
 
@@ -97,9 +104,14 @@ def _listen_unix(path: str, permissions: int) -> socket.socket:
         sock.setblocking(False)
     except (OSError, ValueError) as error:
         sock.close()
-        msg = f"can't listen on Unix socket {path}: {error}"
+        msg = f"can't listen on the Unix socket {path}: {_reason(error)}"
         raise ListenError(msg) from error
     return sock
+
+
+def _reason(error: Exception) -> str:
+    """The system's words for an error, without its number."""
+    return getattr(error, "strerror", None) or str(error)
 
 
 def _remove_stale(path: str) -> None:
@@ -127,8 +139,9 @@ def _remove_stale(path: str) -> None:
 def _is_loopback(host: str) -> bool:
     try:
         addresses = {info[4][0] for info in socket.getaddrinfo(host, None)}
-    except OSError:
-        return False
+    except (OSError, UnicodeError) as error:
+        msg = f"invalid value '{host}' of 'host': {_reason(error)}"
+        raise ConfigError(msg) from error
     return all(str(address).startswith("127.") or address == "::1" for address in addresses)
 
 
@@ -136,7 +149,7 @@ def check_exposure(config: Config) -> None:
     """Refuse to serve the network without a password.
 
     Raises:
-        ConfigError: an address is not loopback and there is no `requirepass`.
+        ConfigError: an address is not loopback and there is no `requirepass`, or it can't be found out.
     """
     exposed = [host for host in config.host if not _is_loopback(host)]
     if exposed and not config.requirepass:

@@ -233,6 +233,11 @@ class Reactor:
             sock.setblocking(False)
             if len(self._connections) >= self.state.config.maxclients:
                 self.state.rejected_connections += 1
+                self.state.notice(
+                    "refused a client, maxclients are connected",
+                    level="warning",
+                    maxclients=self.state.config.maxclients,
+                )
                 self._refuse(sock)
                 continue
             self._connect(sock, address)
