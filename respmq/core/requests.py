@@ -13,7 +13,10 @@ RequestKey = tuple[bytes, bytes]
 
 
 class Request:
-    """One QLEASE with a REQID: waiting (`waiter`), or holding the messages that it took and that are still leased."""
+    """One QLEASE with a REQID: waiting (`waiter`), or holding the messages that it took and that are still leased.
+
+    It stands in `book` under its key from `waits` or `granted` on, until neither is the case any more.
+    """
 
     __slots__ = ("book", "key", "messages", "waiter")
 
@@ -23,9 +26,15 @@ class Request:
         self.messages: dict[bytes, Message] = {}
         self.waiter: Waiter | None = None
 
+    def waits(self, waiter: Waiter) -> None:
+        """Remember who waits."""
+        self.waiter = waiter
+        self.book[self.key] = self
+
     def granted(self, messages: list[Message]) -> None:
         """Remember what was handed out."""
         self.waiter = None
+        self.book[self.key] = self
         for message in messages:
             if message.lease is not None:
                 self.messages[message.lease] = message

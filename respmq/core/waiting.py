@@ -48,7 +48,7 @@ class Waiter:
         self._deadline: Deadline | None = None
         self.wait = LeaseWait(self)
         if request is not None:
-            request.waiter = self
+            request.waits(self)
         for queue in queues:
             queue.waiters[self] = None
 
