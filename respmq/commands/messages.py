@@ -32,12 +32,17 @@ if TYPE_CHECKING:
 _STATES = {"READY": READY, "DELAYED": DELAYED, "LEASED": LEASED}
 
 
+def _plain_put(ctx: Context, queue: bytes, body: bytes) -> bytes | None:
+    return ctx.engine.put(queue, body)
+
+
 @command(
     "QPUT",
     group="message",
     reply=BULK_OR_NULL.saying("bulk string: the message's id; null if the id is a duplicate"),
     errors=("NOQUEUE", "INVALIDNAME", "QUEUEFULL", "TOOBIG", "OOM"),
     flags=("write", "denyoom", "fast"),
+    plain=_plain_put,
 )
 def qput(
     ctx: Context,
@@ -73,6 +78,10 @@ def qmput(ctx: Context, queue: QueueName, *body: Blob) -> list[bytes]:
     return ctx.engine.put_many(queue, body)
 
 
+def _plain_lease(ctx: Context, queue: bytes) -> Deliveries | LeaseWait:
+    return ctx.engine.lease((queue,))
+
+
 @command(
     "QLEASE",
     group="message",
@@ -80,6 +89,7 @@ def qmput(ctx: Context, queue: QueueName, *body: Blob) -> list[bytes]:
     errors=("NOQUEUE", "INVALIDNAME", "UNBLOCKED"),
     flags=("write", "blocking"),
     complexity="O(N) with N messages leased",
+    plain=_plain_lease,
 )
 def qlease(
     ctx: Context,
@@ -96,7 +106,7 @@ def qlease(
 ) -> Deliveries | LeaseWait:
     """Leases messages from the first of the queues that have any; waits for one if asked to."""
     request = None if reqid is None else (ctx.user, reqid)
-    return ctx.engine.lease(queues, count, wait, lease, request, full=full)
+    return ctx.engine.lease(queues, count, wait, lease, request, full)
 
 
 @command(

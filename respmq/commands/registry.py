@@ -76,6 +76,7 @@ def command(
     categories: tuple[str, ...] = (),
     complexity: str = "O(1)",
     since: str = "0.1.0",
+    plain: Callable[..., Any] | None = None,
 ) -> Callable[[F], F]:
     """Put a function into the command table.
 
@@ -88,6 +89,7 @@ def command(
         categories: ACL categories beside those that follow from the flags.
         complexity: as in COMMAND DOCS.
         since: the version of respmq in which it appeared.
+        plain: the same for a call without options, where filling in their defaults takes time that counts.
     """
 
     def add(function: F) -> F:
@@ -101,6 +103,7 @@ def command(
             flags=frozenset(flags),
             categories=categories,
             complexity=complexity,
+            plain=plain,
         )
         _TABLE.add(spec)
         return function

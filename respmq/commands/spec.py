@@ -74,6 +74,8 @@ class Spec:
     complexity: str
     positional: tuple[Parameter, ...]
     options: tuple[Parameter, ...]
+    #: The same as `function` for a call without options.
+    plain: Callable[..., Any] | None = None
     #: Option words to their parameters.
     words: dict[bytes, Parameter] = field(default_factory=dict)
 
@@ -265,6 +267,7 @@ def build_spec(
     flags: frozenset[str],
     categories: tuple[str, ...],
     complexity: str,
+    plain: Callable[..., Any] | None = None,
 ) -> Spec:
     """Read a command's grammar from the signature of its function, and its summary from the docstring's first line."""
     summary = (inspect.getdoc(function) or "").partition("\n")[0]
@@ -313,6 +316,7 @@ def build_spec(
         complexity=complexity,
         positional=tuple(positional),
         options=tuple(options),
+        plain=plain,
         words=words,
     )
 

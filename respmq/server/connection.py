@@ -19,17 +19,22 @@ READ_SIZE = 64 * 1024
 _AHEAD = 1 << 20
 
 
+_NOTHING = memoryview(b"")
+
+
 class Connection:
     """A client's connection. `touched` says that it is on the list of those to be written to in this pass."""
 
-    __slots__ = ("_backlog", "_interest", "_poller", "ended", "fd", "linger_until", "session", "sock", "touched")
+    __slots__ = ("_backlog", "_interest", "_poller", "ended", "fd", "linger_until", "recv", "send", "session", "sock", "touched")
 
     def __init__(self, sock: socket.socket, session: Session, poller: Poller) -> None:
         self.sock = sock
+        self.recv = sock.recv
+        self.send = sock.send
         self.fd = sock.fileno()
         self.session = session
         self._poller = poller
-        self._backlog = memoryview(b"")
+        self._backlog = _NOTHING
         self._interest = READ
         #: The client has closed its side.
         self.ended = False
@@ -43,17 +48,6 @@ class Connection:
         """Bytes that wait for the client to read."""
         return len(self._backlog)
 
-    def read(self) -> bytes | None:
-        """What has arrived, empty at the end of the stream, None if nothing has.
-
-        Raises:
-            OSError: the connection is broken.
-        """
-        try:
-            return self.sock.recv(READ_SIZE)
-        except (BlockingIOError, InterruptedError):
-            return None
-
     def write(self) -> int:
         """Write what the session has to say, as far as the socket takes it; returns how many bytes it took.
 
@@ -61,27 +55,27 @@ class Connection:
             OSError: the connection is broken.
         """
         session = self.session
-        if not self._backlog:
-            data = session.take_out()
-            if not data:
-                return 0
-            sent = self._send(data)
-            if sent == len(data):
-                session.written()
-                return sent
+        data: bytes | memoryview = self._backlog or session.take_out()
+        if not data:
+            return 0
+        try:
+            sent = self.send(data)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        if sent < len(data):
             self._backlog = memoryview(data)[sent:]
-            return sent
-        sent = self._send(self._backlog)
-        self._backlog = self._backlog[sent:]
-        if not self._backlog and not session.out:
-            session.written()
+        else:
+            if self._backlog:
+                self._backlog = _NOTHING
+            if not session.out:
+                session.written()
         return sent
 
-    def _send(self, data: bytes | memoryview) -> int:
-        try:
-            return self.sock.send(data)
-        except (BlockingIOError, InterruptedError):
-            return 0
+    @property
+    def at_rest(self) -> bool:
+        """Whether there is nothing to do but to wait for requests."""
+        session = self.session
+        return self._interest == READ and not (self._backlog or self.ended or session.stalled or session.closing)
 
     def set_interest(self) -> None:
         """Watch the socket for what can be done with it now."""

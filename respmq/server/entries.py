@@ -40,7 +40,11 @@ UNKNOWN = build_spec(
 
 
 class Entry:
-    """One command or subcommand. `low` to `high` words can be passed to `run` as they are, without parsing."""
+    """One command or subcommand. `low` to `high` words can be passed to `run` as they are, without parsing.
+
+    `plain2` and `plain3` are how a call of two or three words is run, if it can be passed on like that: much the most
+    usual calls, and a call without unpacking takes half the time.
+    """
 
     __slots__ = (
         "calls",
@@ -52,6 +56,8 @@ class Entry:
         "may_block",
         "nanos",
         "no_auth",
+        "plain2",
+        "plain3",
         "rejected",
         "run",
         "skip",
@@ -62,6 +68,9 @@ class Entry:
         self.spec = spec
         self.run = spec.function
         self.low, self.high = spec.direct
+        plain = spec.plain or spec.function
+        self.plain2 = plain if spec.depth == 1 and self.low <= 2 <= self.high else None  # noqa: PLR2004
+        self.plain3 = plain if spec.depth == 1 and self.low <= 3 <= self.high else None  # noqa: PLR2004
         self.encode2 = spec.reply.encode2
         self.encode3 = spec.reply.encode3
         self.may_block = "blocking" in spec.flags

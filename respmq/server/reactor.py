@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from respmq.server.connection import Connection
+from respmq.server.connection import READ_SIZE, Connection
 from respmq.server.poller import HANG_UP, READ, WRITE, make_poller
 from respmq.server.session import Session
 
@@ -139,17 +139,18 @@ class Reactor:
 
     def _read(self, connection: Connection) -> None:
         try:
-            data = connection.read()
+            data = connection.recv(READ_SIZE)
+        except (BlockingIOError, InterruptedError):
+            return
         except OSError:
             self._close(connection)
             return
         session = connection.session
         if connection.linger_until is not None:
             # Only the end is waited for.
-            if data == b"":
+            if not data:
                 self._close(connection)
-            return
-        if data:
+        elif data:
             self.state.input_bytes += len(data)
             try:
                 session.receive(data)
@@ -157,13 +158,14 @@ class Reactor:
                 self._fault(connection, error)
                 return
             if session.out or session.closing:
-                self._touch(connection)
+                if not connection.touched:
+                    connection.touched = True
+                    self._touched.append(connection)
             elif session.blocked is not None:
                 connection.set_interest()
-        elif data == b"":
-            if session.blocked is not None:
-                self._close(connection)
-                return
+        elif session.blocked is not None:
+            self._close(connection)
+        else:
             connection.ended = True
             self._touch(connection)
 
@@ -176,14 +178,16 @@ class Reactor:
         self._touch(connection)
 
     def _write(self, connection: Connection) -> None:
-        if connection.session.closed:
-            return
         session = connection.session
+        if session.closed:
+            return
         stalled = session.stalled
         try:
             self.state.output_bytes += connection.write()
         except OSError:
             self._close(connection)
+            return
+        if connection.at_rest:
             return
         if not connection.backlog and not session.out:
             if stalled:

@@ -125,17 +125,18 @@ class Session:
     def receive(self, data: bytes) -> None:
         """Take in what arrived and run what can be run."""
         self.last_active = self.engine.now
-        self.reader.feed(data)
-        if self.blocked is None:
-            self.resume()
+        if self.blocked is None and self._requests is None:
+            self.resume(data)
+        else:
+            self.reader.feed(data)
 
-    def resume(self) -> None:
-        """Run the requests that have arrived, as far as they may run now."""
+    def resume(self, data: bytes = b"") -> None:
+        """Run the requests that have arrived, `data` the latest, as far as they may run now."""
         while self.blocked is None and not self.closing and not self.stalled:
             requests = self._requests
             if requests is None:
                 try:
-                    arrived = self.reader.read()
+                    arrived = self.reader.read(data)
                 except ProtocolError as error:
                     self.server.protocol_error(self, error)
                     self.out.append(encode_error(error))
@@ -143,9 +144,12 @@ class Session:
                     return
                 if not arrived:
                     return
+                data = b""
                 self._requests = requests = iter(arrived)
             if self._run(requests):
                 self._requests = None
+                if not self.reader.more:
+                    return
 
     def _run(self, requests: Iterator[list[bytes]]) -> bool:
         """Run requests; True when all have been, False when something has to happen before the next one."""
@@ -163,7 +167,12 @@ class Session:
                     entry = server.entries.find(args)
                 if self.guarded and not self._admit(entry, args, requests):
                     return False
-                if entry.low <= len(args) <= entry.high:
+                words = len(args)
+                if words == 3 and entry.plain3 is not None:  # noqa: PLR2004 - the command and two arguments
+                    result = entry.plain3(self, args[1], args[2])
+                elif words == 2 and entry.plain2 is not None:  # noqa: PLR2004
+                    result = entry.plain2(self, args[1])
+                elif entry.low <= words <= entry.high:
                     result = entry.run(self, *args[entry.skip :])
                 else:
                     result = entry.parse_and_run(self, args)
@@ -264,15 +273,18 @@ class Session:
 
     def take_out(self) -> bytes:
         """The answers that were not taken away yet."""
-        data = self.out[0] if len(self.out) == 1 else b"".join(self.out)
-        self.out.clear()
+        out = self.out
+        data = out[0] if len(out) == 1 else b"".join(out)
+        out.clear()
         return data
 
     def written(self) -> None:
         """All that was taken away has been written; what was delivered is with the client."""
-        self.handed.clear()
-        self.out_size = 0
-        self.stalled = False
+        if self.handed:
+            self.handed.clear()
+        if self.out_size:
+            self.out_size = 0
+            self.stalled = False
 
     def push(self, data: bytes) -> None:
         """Send something that answers no request."""
