@@ -10,16 +10,12 @@ from heapq import merge
 from typing import TYPE_CHECKING
 
 from respmq.core.lazyheap import LazyHeap
-from respmq.core.model import LEASED, Message
+from respmq.core.model import Message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from respmq.core.hub import Container
-
-
-def _ends(message: Message, key: int) -> bool:
-    return message.state == LEASED and message.deadline == key
 
 
 def _deadline(message: Message) -> int:
@@ -29,12 +25,21 @@ def _deadline(message: Message) -> int:
 class Leases:
     """`standard` and `odd` are the live leases; `late` holds those that expired and can still be acked."""
 
-    __slots__ = ("_odd", "_odd_ends", "late", "standard")
+    __slots__ = ("_granted", "_odd", "_odd_ends", "late", "standard")
 
     def __init__(self) -> None:
         self.standard: dict[bytes, Message] = {}
-        self._odd: dict[bytes, Message] = {}
-        self._odd_ends: LazyHeap[int] = LazyHeap(_ends)
+        #: With the number under which the heap knows the lease: one that was renewed and then cut back to where it
+        #: ended before has an older entry there, which must not count a second time.
+        self._odd: dict[bytes, tuple[int, Message]] = {}
+        self._granted = 0
+        odd = self._odd
+
+        def ends(message: Message, key: tuple[int, int]) -> bool:
+            entry = None if message.lease is None else odd.get(message.lease)
+            return entry is not None and entry[0] == key[1]
+
+        self._odd_ends: LazyHeap[tuple[int, int]] = LazyHeap(ends)
         self.late: dict[bytes, Message] = {}
 
     def __len__(self) -> int:
@@ -43,12 +48,14 @@ class Leases:
     def add_odd(self, message: Message) -> None:
         """Add a lease that doesn't last ACKTIMEOUT; its message has token and deadline."""
         if message.lease is not None:
-            self._odd[message.lease] = message
-            self._odd_ends.add(message.deadline, message)
+            self._granted += 1
+            self._odd[message.lease] = (self._granted, message)
+            self._odd_ends.add((message.deadline, self._granted), message)
 
     def pop_odd(self, token: bytes) -> Message | None:
         """End such a lease and return its message, or None."""
-        return self._odd.pop(token, None)
+        entry = self._odd.pop(token, None)
+        return None if entry is None else entry[1]
 
     def renew(self, token: bytes, deadline: int, *, standard: bool) -> bool:
         """Let a live lease end at `deadline` (`standard`: that is ACKTIMEOUT from now); False if there is none."""
@@ -66,12 +73,16 @@ class Leases:
 
     def get(self, token: bytes) -> Message | None:
         """The message of a live lease, or None."""
-        return self.standard.get(token) or self._odd.get(token)
+        message = self.standard.get(token)
+        if message is not None:
+            return message
+        entry = self._odd.get(token)
+        return None if entry is None else entry[1]
 
     def pop(self, token: bytes) -> Message | None:
         """End a live lease and return its message, or None."""
         message = self.standard.pop(token, None)
-        return self._odd.pop(token, None) if message is None else message
+        return self.pop_odd(token) if message is None else message
 
     def expired(self, now: int, most: int) -> list[tuple[bytes, Message]]:
         """End the leases whose time is over, at most `most`, and return them in the order in which they ended."""
@@ -85,13 +96,11 @@ class Leases:
         if not self._odd:
             return ended
         from_odd = False
-        while len(ended) < most and (at := self._odd_ends.first()) is not None and at <= now:
-            message_or_none = self._odd_ends.pop()
-            if message_or_none is None or message_or_none.lease is None:
-                continue
-            token = message_or_none.lease
-            if self._odd.pop(token, None) is not None:
-                ended.append((token, message_or_none))
+        while len(ended) < most and (key := self._odd_ends.first()) is not None and key[0] <= now:
+            odd = self._odd_ends.pop()
+            if odd is not None and odd.lease is not None:
+                del self._odd[odd.lease]
+                ended.append((odd.lease, odd))
                 from_odd = True
         if from_odd:
             ended.sort(key=lambda item: item[1].deadline)
@@ -102,13 +111,12 @@ class Leases:
         first = next(iter(self.standard.values()), None)
         odd = self._odd_ends.first() if self._odd else None
         if first is None:
-            return odd
-        return first.deadline if odd is None else min(first.deadline, odd)
+            return None if odd is None else odd[0]
+        return first.deadline if odd is None else min(first.deadline, odd[0])
 
     def __iter__(self) -> Iterator[Message]:
         """The leased messages in the order in which their leases end."""
-        odd = (message for message in self._odd_ends if message.lease in self._odd)
-        return merge(self.standard.values(), odd, key=_deadline)
+        return merge(self.standard.values(), self._odd_ends, key=_deadline)
 
     def containers(self) -> list[Container]:
         """What holds the messages, for freeing them."""
