@@ -7,11 +7,12 @@ that nothing has changed. Names, ids, tokens and bodies are bytes, durations and
 from __future__ import annotations
 
 import dataclasses
+from heapq import heappop, heappush
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from respmq.core.hub import TICK_BUDGET, Hub
 from respmq.core.deadlines import WAITER_RANK
+from respmq.core.hub import TICK_BUDGET, Hub
 from respmq.core.model import (
     Description,
     Extra,
@@ -27,6 +28,7 @@ from respmq.core.requests import Request
 from respmq.core.stats import BrokerStats, QueueStats
 from respmq.core.waiting import Waiter
 from respmq.errors import (
+    BrokerError,
     InvalidRequestError,
     OutOfMemoryError,
     QueueConfigConflictError,
@@ -47,6 +49,8 @@ SETTING_NAMES = {field.name: field.name.replace("_", "") for field in dataclasse
 _DURATIONS = frozenset({"ack_timeout", "retry_delay", "max_retry_delay", "ttl", "dedupe"})
 _UNLIMITED_BUDGET = 1 << 62
 
+T = TypeVar("T")
+
 
 class Broker:
     """A broker.
@@ -62,6 +66,7 @@ class Broker:
     ) -> None:
         self._hub = Hub(now, random_bytes, uniform)
         self._queues: dict[bytes, Queue] = {}
+        self._waits = 0
         #: Queues that have both ready messages and waiters, so that `serve` has work.
         self.unserved = self._hub.dirty
         #: Limits and habits that the server's configuration may change at any time. 0 is no limit.
@@ -100,6 +105,10 @@ class Broker:
         deadlines = hub.deadlines
         while hub.budget > 0:
             when = deadlines.next()
+            if hub.dirty and (when is None or when > hub.now or deadlines.next_rank() == WAITER_RANK):
+                # Not before all queues have come to this moment: a client may wait on several of them.
+                self.serve()
+                continue
             if when is None or when > now:
                 break
             hub.now = max(hub.now, when)
@@ -107,8 +116,8 @@ class Broker:
             if due is not None:
                 hub.budget -= 1
                 due.due()
-                if hub.dirty:
-                    self.serve()
+        if hub.dirty:
+            self.serve()
         hub.now = max(hub.now, now)
         hub.dig()
         if hub.graveyard:
@@ -223,7 +232,9 @@ class Broker:
             OutOfMemoryError: `max_memory` is used up.
             InvalidRequestError: the delay is not below the TTL.
         """
-        queue = self._queues.get(name) or self._missing(name)
+        queue = self._queues.get(name)
+        if queue is None:
+            return self._declaring((name,), lambda: self.put(name, body, id, priority, delay, extra))
         size = len(body) if extra is None else len(body) + extra.size
         if size > self.max_message_size > 0:
             raise self._too_big(size)
@@ -242,7 +253,9 @@ class Broker:
             TooBigError: one is above `max_message_size`.
             OutOfMemoryError: `max_memory` is used up.
         """
-        queue = self._queues.get(name) or self._missing(name)
+        queue = self._queues.get(name)
+        if queue is None:
+            return self._declaring((name,), lambda: self.put_many(name, bodies))
         size = max(map(len, bodies), default=0)
         if size > self.max_message_size > 0:
             raise self._too_big(size)
@@ -274,7 +287,9 @@ class Broker:
         """
         if len(names) == 1 and request is None:
             # The common case, kept short.
-            queue = self._queues.get(names[0]) or self._missing(names[0])
+            queue = self._queues.get(names[0])
+            if queue is None:
+                return self._declaring(names, lambda: self.lease(names, count, wait, lease, full=full))
             taken: list[Message] = []
             if queue.ready:
                 queue.take(count, lease, taken)
@@ -283,7 +298,9 @@ class Broker:
             if wait is None:
                 return taken
             return self._wait([queue], count, wait, lease, None, full=full)
-        queues = [self._queues.get(name) or self._missing(name) for name in dict.fromkeys(names)]
+        queues = [self._queues[name] for name in dict.fromkeys(names) if name in self._queues]
+        if len(queues) < len(set(names)):
+            return self._declaring(names, lambda: self.lease(names, count, wait, lease, request, full=full))
         known = None
         if request is not None:
             known = queues[0].requests.get(request)
@@ -314,7 +331,8 @@ class Broker:
     def _wait(
         self, queues: list[Queue], count: int, wait: int, lease: int | None, request: Request | None, *, full: bool
     ) -> LeaseWait:
-        waiter = Waiter(queues, count, lease, request, self._hub.deadlines)
+        self._waits += 1
+        waiter = Waiter(self._waits, queues, count, lease, request, self._hub.deadlines)
         waiter.full = full
         self._set_wait(waiter, wait)
         return waiter.wait
@@ -333,12 +351,25 @@ class Broker:
         waiter.set_deadline(hub.deadlines.set(hub.now + wait, WAITER_RANK, waiter) if wait else None)
 
     def serve(self) -> None:
-        """Hand ready messages to those who wait, the one who has waited longest first."""
+        """Hand ready messages to those who wait, the one who has waited longest first, on whichever queue."""
         dirty = self._hub.dirty
-        while dirty:
-            queue, _ = dirty.popitem(last=False)
-            while queue.ready and queue.waiters:
-                waiter = next(iter(queue.waiters))
+        heads: list[tuple[int, int, Queue]] = []
+        pushed = 0
+        while dirty or heads:
+            while dirty:
+                queue, _ = dirty.popitem(last=False)
+                if queue.ready and queue.waiters:
+                    pushed += 1
+                    heappush(heads, (next(iter(queue.waiters)).number, pushed, queue))
+            if not heads:
+                return
+            number, _, queue = heappop(heads)
+            if not (queue.ready and queue.waiters):
+                continue
+            # Looked at again afterwards: more may be ready, or somebody else at its head.
+            dirty[queue] = None
+            waiter = next(iter(queue.waiters))
+            if waiter.number == number:
                 taken = self._take(waiter.queues, waiter.count, waiter.lease, waiter.request)
                 if taken:
                     waiter.wait.resolve([describe(m) for m in taken] if waiter.full else taken)
@@ -473,12 +504,25 @@ class Broker:
             raise QueueNotFoundError.named(name)
         return queue
 
-    def _missing(self, name: bytes) -> Queue:
-        """The queue that a put or lease names and that isn't there: declared, if that is the habit, else an error."""
-        if not self.auto_declare:
-            return self._find(name)
-        self.declare(name, QueueSettings())
-        return self._queues[name]
+    def _declaring(self, names: Iterable[bytes], action: Callable[[], T]) -> T:
+        """Do `action` once the queues among `names` that aren't there are declared, if that is the habit.
+
+        Raises:
+            BrokerError: they may not be declared, or `action` can't be done; then none of them stays.
+        """
+        missing = [name for name in dict.fromkeys(names) if name not in self._queues]
+        for name in missing:
+            if not self.auto_declare:
+                self._find(name)
+            check_queue_name(name)
+        for name in missing:
+            self.declare(name, QueueSettings())
+        try:
+            return action()
+        except BrokerError:
+            for name in missing:
+                del self._queues[name]
+            raise
 
     def _too_big(self, size: int) -> TooBigError:
         return TooBigError(f"the message is {size} bytes, max-message-size allows {self.max_message_size}")

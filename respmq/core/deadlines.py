@@ -73,6 +73,10 @@ class Deadlines:
             self._cancelled -= 1
         return heap[0][0] if heap else None
 
+    def next_rank(self) -> int:
+        """The rank of the deadline of which `next` has just told the moment."""
+        return self._heap[0][1]
+
     def pop_due(self, now: int) -> Due | None:
         """Remove the first deadline that has passed at `now` and return its target, or None."""
         when = self.next()

@@ -32,13 +32,23 @@ class LeaseWait(Pending[Deliveries]):
 
 
 class Waiter:
-    """A place in the lines of one or several queues. `wait` is the answer that is owed to the one who stands there."""
+    """A place in the lines of one or several queues. `wait` is the answer that is owed to the one who stands there.
 
-    __slots__ = ("_deadline", "_deadlines", "count", "full", "lease", "queues", "request", "wait")
+    `number` tells who has waited longer: a smaller one came first.
+    """
+
+    __slots__ = ("_deadline", "_deadlines", "count", "full", "lease", "number", "queues", "request", "wait")
 
     def __init__(
-        self, queues: list[Queue], count: int, lease: int | None, request: Request | None, deadlines: Deadlines
+        self,
+        number: int,
+        queues: list[Queue],
+        count: int,
+        lease: int | None,
+        request: Request | None,
+        deadlines: Deadlines,
     ) -> None:
+        self.number = number
         self.queues = queues
         self.count = count
         self.lease = lease
