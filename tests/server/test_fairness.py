@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 
 import pytest
 
@@ -150,7 +150,7 @@ def test_connections_that_come_and_go_leave_nothing(fresh_server: ServerProcess,
 
 
 @contextlib.contextmanager
-def flood(server: ServerProcess, total: int, *words: str) -> Iterator[subprocess.Popen[str]]:
+def flood(server: ServerProcess, total: int, *words: str) -> Generator[subprocess.Popen[str]]:
     """A process that floods the server, from when its replies have begun to come."""
     command = [sys.executable, "-m", "tests.support.flood", str(server.port), str(total), *words]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:

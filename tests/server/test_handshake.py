@@ -250,9 +250,11 @@ def rest(conn: Conn) -> bytes:
     ],
     ids=repr,
 )
-def test_a_browser_cannot_run_commands(head: bytes, separately: bool, server: ServerProcess, connect: Connect) -> None:
+def test_a_browser_cannot_run_commands(
+    head: bytes, separately: bool, fresh_server: ServerProcess, connect: Connect
+) -> None:
     """A request is closed before the lines of its body run, and the log names the peer in one line."""
-    observer, a = connect(), connect()
+    observer, a = connect(fresh_server), connect(fresh_server)
     queue = f"http.{a.local_port}"
     observer.ok("QDECLARE", queue)
     put(observer, queue, "m")
@@ -267,8 +269,8 @@ def test_a_browser_cannot_run_commands(head: bytes, separately: bool, server: Se
     assert b":1\r\n" not in answer
     assert b"$" not in answer
     assert peeked_bodies(observer, queue) == [b"m"]
-    server.wait_for_log(re.escape(peer))
-    assert server.log.count(peer) == 1
+    fresh_server.wait_for_log(re.escape(peer))
+    assert fresh_server.log.count(peer) == 1
 
 
 def test_what_came_before_a_request_is_answered(connect: Connect) -> None:

@@ -227,7 +227,7 @@ def test_a_file_is_no_unix_socket(tmp_path: Path) -> None:
 
 def test_ipv6() -> None:
     """::1 is loopback too."""
-    with start_server("--bind", "::1") as server:
+    with start_server("--host", "::1") as server:
         assert server.listening == [f"[::1]:{server.port}"]
         with Conn(server.port, host="::1") as a:
             assert a.cmd("PING") == PONG
@@ -236,12 +236,12 @@ def test_ipv6() -> None:
 
 def test_off_loopback_it_wants_a_password(connect: Connect) -> None:
     """Refused to start without one; with one it starts."""
-    status, said = run_to_end("--port", "0", "--bind", "0.0.0.0")  # noqa: S104
+    status, said = run_to_end("--port", "0", "--host", "0.0.0.0")  # noqa: S104
     assert status > 0
     assert "password" in said.lower() or "requirepass" in said.lower()
     assert "Traceback" not in said
     assert "Listening" not in said
-    with start_server("--bind", "0.0.0.0", "--requirepass", "pw") as server:  # noqa: S104
+    with start_server("--host", "0.0.0.0", "--requirepass", "pw") as server:  # noqa: S104
         a = connect(server)
         a.ok("AUTH", "pw")
 

@@ -199,7 +199,8 @@ def test_waits_that_began_apart_end_apart(connect: Connect, conn: Conn, queue: s
                 selector.unregister(key.fileobj)
                 ended[key.data] = time.monotonic()
     assert all(one.read() == [] for one in clients)
-    assert all(ended[one] - began[one] >= 0.5 for one in clients), "nobody is sent away early"
+    early = [0.5 - (ended[one] - began[one]) for one in clients]
+    assert max(early) < 0.002, "nobody is sent away early, but for the millisecond that clocks are read in"
     assert list(ended) == sorted(ended, key=lambda one: ended[one])
     spread_of_starts = max(began.values()) - min(began.values())
     assert max(ended.values()) - min(ended.values()) > spread_of_starts / 2
