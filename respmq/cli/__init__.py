@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from respmq import __version__
-from respmq.cli.serve import serve
+from respmq.cli import demo, serve
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -14,4 +14,5 @@ def main() -> None:
     """A message broker that speaks the Redis protocol: queues with leases, retries and dead letters."""
 
 
-main.add_command(serve)
+main.add_command(serve.serve)
+main.add_command(demo.demo)
