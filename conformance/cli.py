@@ -90,6 +90,17 @@ def select(vectors: list[Vector], glob: str | None, *, stock_redis: bool) -> lis
     return found
 
 
+def _safely(
+    one: Callable[[Vector, Settings, Control], Result], vector: Vector, settings: Settings, control: Control
+) -> Result:
+    """One vector; a fault of the runner itself is a failure of this vector and doesn't end the others."""
+    try:
+        return one(vector, settings, control)
+    except Exception as error:  # noqa: BLE001  (a reply that nobody thought of must not end the run)
+        got = f"a fault in the runner: {type(error).__name__}: {error}"
+        return Result(vector.file, vector.name, settings.protocol, settings.cut, FAILED, got=got)
+
+
 def _nothing(_: str) -> None:
     """Where the lines for people go when programs want JSON."""
 
@@ -108,7 +119,7 @@ def run(
     say(title)
     results: list[Result] = []
     for file in dict.fromkeys(vector.file for vector in chosen):
-        part = [one(vector, settings, control) for vector in chosen if vector.file == file]
+        part = [_safely(one, vector, settings, control) for vector in chosen if vector.file == file]
         for line in report.group_lines(part):
             say(line)
         results += part

@@ -16,7 +16,7 @@ _TIMEOUT = 20
 
 def run(address: _ADDRESS, protocols: tuple[int, ...]) -> list[Result]:
     """All stages, each under each protocol."""
-    results = []
+    results: list[Result] = []
     for protocol in protocols:
         for name, stage in (
             ("redis-py", _redis_py),
@@ -121,7 +121,8 @@ def _redis_cli(address: _ADDRESS, protocol: int, queue: str) -> str:
         (["QPUT", "no.such." + queue, "x"], f"NOQUEUE no such queue 'no.such.{queue}'"),
     ):
         got = _cli(address, protocol, *words)
-        _require(got == wanted, f"{' '.join(words)}: {got!r}, not {wanted!r}")
+        right = got.startswith(wanted) if wanted.startswith("NOQUEUE") else got == wanted
+        _require(right, f"{' '.join(words)}: {got!r}, not {wanted!r}")
     lines = _cli(address, protocol, "QLEASE", queue).splitlines()
     _require(len(lines) == 5 and lines[4] == "hello world", f"QLEASE: {lines!r}")
     _require(_cli(address, protocol, "QACK", queue, lines[2]) == "1", "QACK")
@@ -135,7 +136,7 @@ def _redis_cli_stdin(address: _ADDRESS, protocol: int, queue: str) -> str:
     typed = f"QDECLARE {queue}\nQPUT {queue} 'it is' ID x\nQPUT {queue}\nQSHOW {queue} none\nQDELETE {queue}\n"
     lines = _cli(address, protocol, stdin=typed.encode()).splitlines()
     _require(lines[:2] == ["OK", "x"] and lines[-1] == "1", f"typed commands: {lines!r}")
-    _require(lines[2] == "ERR wrong number of arguments for 'qput' command", f"the error: {lines!r}")
+    _require(lines[2].startswith("ERR wrong number of arguments for 'qput' command"), f"the error: {lines!r}")
     return PASSED
 
 

@@ -181,7 +181,7 @@ class Control:
         reply = self.command("TIME")
         try:
             seconds, micros = (int(item.value) for item in reply.value)
-        except (TypeError, ValueError):
+        except (AttributeError, TypeError, ValueError):
             raise Broken(f"TIME on the control connection: {show(reply)}") from None
         return seconds * 1000 + micros // 1000
 

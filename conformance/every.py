@@ -63,7 +63,7 @@ def cut_everywhere(vector: Vector, settings: Settings, control: Control) -> Resu
     except Mismatch as mismatch:
         return run.failed(passed, offset, mismatch.expected, mismatch.got)
     except (TimedOut, Closed, BadReply, Broken, OSError) as error:
-        return run.failed(passed, offset, run.expected, str(error))
+        return run.failed(passed, offset, run.expected or "a server that goes on", str(error))
     except VectorError as error:
         return run.failed(passed, offset, "a vector that follows the format", f"mistake in the vector: {error}")
     finally:
@@ -99,11 +99,12 @@ class _Run:
             self._at = step.number
             protocol = step.protocol or protocol
             self._compare(step, connection, Context(protocol, names, self._clock))
-        self._control.commands([("PING",), *(("QDELETE", name) for name in names.queues())])
+        if names.queues():
+            self._control.commands([("QDELETE", name) for name in names.queues()])
         return len(self._stream)
 
     def _whole(self, names: FreshNames) -> bytes:
-        parts = []
+        parts: list[bytes] = []
         for step, round_ in self._steps:
             names["i"] = b"%d" % round_
             parts.append(request(step, names) + (_PING if step.quiet else b""))

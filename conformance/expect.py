@@ -7,10 +7,10 @@ table with one of the keys below; ``README.md`` explains each to users.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from conformance.resp import NULL, Reply, show
-from conformance.text import Clock, Names, Pattern, VectorError, encode, in_range
+from conformance.text import ANY_NAME, Clock, Names, Pattern, VectorError, encode, in_range
 
 TABLE_KEYS: dict[str, frozenset[str]] = {
     "error": frozenset({"has", "lacks"}),
@@ -36,15 +36,24 @@ class Context:
     clock: Clock
 
 
+def is_list(value: object) -> TypeGuard[list[Any]]:
+    """Whether a TOML value is an array."""
+    return isinstance(value, list)
+
+
+def is_table(value: object) -> TypeGuard[dict[str, Any]]:
+    """Whether a TOML value is a table."""
+    return isinstance(value, dict)
+
+
 def check(expected: object, reply: Reply, context: Context) -> str | None:
     """None if the reply is as expected, else what differs and where."""
     if isinstance(expected, str):
         return _scalar(expected, reply, context)
-    if isinstance(expected, list):
+    if is_list(expected):
         return _array(expected, reply, context)
-    if isinstance(expected, dict):
-        key = table_key(expected)
-        return _TABLES[key](expected, reply, context)
+    if is_table(expected):
+        return _TABLES[table_key(expected)](expected, reply, context)
     raise VectorError(f"an expectation can't be {expected!r}")
 
 
@@ -57,23 +66,37 @@ def table_key(expected: dict[str, Any]) -> str:
 
 
 def validate(expected: object) -> None:
-    """Raise VectorError for what could never be an expectation (strings are compiled only when used)."""
+    """Raise VectorError for what could never be an expectation."""
     if isinstance(expected, str):
-        if not expected or expected[0] not in _SCALARS:
+        if not expected or expected[0] not in _SCALARS or (expected[0] in "?_" and len(expected) > 1):
             raise VectorError(f"an expected string begins with its type ({_SCALARS}): {expected!r}")
-    elif isinstance(expected, list):
+        if expected[0] == "~":
+            in_range(0, expected[1:])
+        else:
+            Pattern(expected[1:], ANY_NAME)
+    elif is_list(expected):
         for item in expected:
             validate(item)
-    elif isinstance(expected, dict):
-        key = table_key(expected)
-        inner = expected[key]
-        if key in ("map", "map_has"):
-            inner = list(inner.values())
-        if key not in ("error", "text_has"):
-            for item in inner if isinstance(inner, list) else [inner]:
-                validate(item)
+    elif is_table(expected):
+        _validate_table(expected)
     else:
         raise VectorError(f"an expectation can't be {expected!r}")
+
+
+def _validate_table(expected: dict[str, Any]) -> None:
+    key = table_key(expected)
+    inner = expected[key]
+    if key in ("error", "text_has"):
+        return
+    if key == "each":
+        validate(inner)
+        return
+    if key in ("map", "map_has") and is_table(inner):
+        inner = list(inner.values())
+    if not is_list(inner):
+        raise VectorError(f"{key!r} wants several: {expected!r}")
+    for item in inner:
+        validate(item)
 
 
 def _scalar(expected: str, reply: Reply, context: Context) -> str | None:
@@ -87,7 +110,8 @@ def _scalar(expected: str, reply: Reply, context: Context) -> str | None:
     actual = _plain(kind, reply, context.protocol)
     if actual is None:
         return f"expected {expected!r}, got {show(reply)}"
-    if not Pattern(text, context.names).match(actual, context.names, context.clock):
+    pattern = Pattern(text + "<any>" if kind == "-" else text, context.names)  # an error may say more
+    if not pattern.match(actual, context.names, context.clock):
         return f"expected {expected!r}, got {show(reply)}"
     return None
 
@@ -143,14 +167,15 @@ def _elements(expected: list[Any], reply: Reply, context: Context) -> str | None
     return None
 
 
-def _error(expected: dict[str, Any], reply: Reply, _: Context) -> str | None:
+def _error(expected: dict[str, Any], reply: Reply, context: Context) -> str | None:
     if reply.kind != "-":
         return f"expected an error {expected['error']}, got {show(reply)}"
-    word, _, text = reply.value.decode("utf-8", "replace").partition(" ")
-    if word != expected["error"]:
+    word, _, text = reply.value.decode("utf-8", "replace").lower().partition(" ")
+    if not reply.value.startswith(expected["error"].encode()) or word != expected["error"].lower():
         return f"expected an error {expected['error']}, got {show(reply)}"
     for part in expected.get("has", []):
-        if not any(choice.lower() in text.lower() for choice in part.split("|")):
+        choices = encode(part.lower(), context.names).decode().split("|")
+        if not any(choice in text for choice in choices):
             return f"expected an error that says {part!r}, got {show(reply)}"
     for part in expected.get("lacks", []):
         if re.search(rf"\b{re.escape(part)}\b", text, re.IGNORECASE):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance import expect
-from conformance.text import Names, VectorError, encode
+from conformance.text import ANY_NAME, Names, VectorError, encode
 
 DIRECTORY = Path(__file__).parent / "vectors"
 
@@ -191,20 +191,25 @@ def _known(table: dict[str, Any], keys: set[str]) -> None:
 
 
 def _command(value: object) -> Command:
-    words = value.split(" ") if isinstance(value, str) else value
-    if not isinstance(words, list) or not words:
+    if isinstance(value, str):
+        return [_argument(word) for word in value.split(" ")]
+    if not expect.is_list(value) or not value:
         raise VectorError(f"a command is a string or a list: {value!r}")
-    return [_argument(word) for word in words]
+    return [_argument(word) for word in value]
 
 
 def _argument(value: object) -> Argument:
+    table = value if expect.is_table(value) else {}
     if isinstance(value, str):
-        return Argument(value)
-    if isinstance(value, dict) and set(value) == {"bytes", "times"}:
-        return Argument(value["bytes"], value["times"])
-    if isinstance(value, dict) and set(value) == {"args", "times"}:
-        return Argument(value["args"], value["times"], spread=True)
-    raise VectorError(f"an argument is a string, {{bytes, times}} or {{args, times}}: {value!r}")
+        found = Argument(value)
+    elif set(table) == {"bytes", "times"}:
+        found = Argument(table["bytes"], table["times"])
+    elif set(table) == {"args", "times"}:
+        found = Argument(table["args"], table["times"], spread=True)
+    else:
+        raise VectorError(f"an argument is a string, {{bytes, times}} or {{args, times}}: {value!r}")
+    encode(found.text, ANY_NAME)
+    return found
 
 
 def _replies(table: dict[str, Any]) -> dict[int, list[Any]]:

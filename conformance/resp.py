@@ -102,7 +102,7 @@ def _bulk(data: bytes | bytearray, at: int, length: int) -> tuple[bytes, int]:
 def _items(data: bytes | bytearray, at: int, count: int) -> tuple[list[Reply], int]:
     if count < 0:
         raise BadReply(f"an aggregate of length {count}")
-    items = []
+    items: list[Reply] = []
     for _ in range(count):
         item, at = parse_reply(data, at)
         items.append(item)

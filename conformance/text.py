@@ -31,6 +31,16 @@ _KINDS = {
 }
 
 
+class _AnyName(dict[str, bytes]):
+    """Every placeholder has a value: for checking strings before anything is captured."""
+
+    def __missing__(self, name: str) -> bytes:
+        return b"0"
+
+
+ANY_NAME = _AnyName()
+
+
 class VectorError(Exception):
     """A vector file that breaks the format: a mistake in the vectors, not in the server."""
 
@@ -92,7 +102,10 @@ def in_range(value: float, text: str) -> bool:
     found = _RANGE.fullmatch(text)
     if found:
         return float(found["low"]) <= value <= float(found["high"])
-    return value == float(text)
+    try:
+        return value == float(text)
+    except ValueError:
+        raise VectorError(f"not a number or a range: {text!r}") from None
 
 
 def _in_bounds(kind: str, value: bytes, clock: Clock) -> bool:
