@@ -374,6 +374,10 @@ class Queue:
     def close(self) -> None:
         """Free everything; the queue is not used afterwards."""
         self.purge()
+        for message in self.leases:
+            if message.extra is not None:
+                # The request may be another queue's.
+                self._end_request(message)
         hub = self._hub
         hub.used -= self.bytes + len(self.leases) * MESSAGE_OVERHEAD + self.dead_used()
         hub.bury(self.live, *self.leases.containers(), *self.dead.containers())
