@@ -112,6 +112,11 @@ class Line:
                     best = message
         return best
 
+    def clear(self) -> None:
+        """Forget all messages. Those that are leased now stand before all that come later, as they did."""
+        self._levels = {}
+        self._priorities = []
+
     def containers(self) -> list[Container]:
         """What holds the messages, for freeing them."""
         return [part for level in self._levels.values() for part in (level.fifo, level.returned)]

@@ -365,7 +365,7 @@ class Queue:
         self.bytes = leased_bytes
         self.ready = self.delayed = 0
         self.leases.late = {}
-        self._line = Line()
+        self._line.clear()
         self._delays = LazyHeap(_falls_due)
         self._lapsing = LazyHeap(_lapses)
         self._evictable = LazyHeap(_is_waiting_since)
