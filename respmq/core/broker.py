@@ -7,7 +7,6 @@ that nothing has changed. Names, ids, tokens and bodies are bytes, durations and
 from __future__ import annotations
 
 import dataclasses
-from heapq import heappop, heappush
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,7 +14,6 @@ from respmq.core.deadlines import WAITER_RANK
 from respmq.core.hub import TICK_BUDGET, Hub
 from respmq.core.model import (
     Description,
-    Extra,
     Message,
     QueueSettings,
     describe,
@@ -26,7 +24,8 @@ from respmq.core.names import check_queue_name
 from respmq.core.queue import Queue
 from respmq.core.requests import Request
 from respmq.core.stats import BrokerStats, QueueStats
-from respmq.core.waiting import Waiter
+from respmq.core.takers import serve_lines
+from respmq.core.waiting import Waiter, take
 from respmq.errors import (
     BrokerError,
     InvalidRequestError,
@@ -41,7 +40,7 @@ from respmq.globs import glob_match
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from respmq.core.model import DeadLetter
+    from respmq.core.model import DeadLetter, Extra
     from respmq.core.waiting import Deliveries, LeaseWait
 
 #: The name under which a setting is declared, for error texts and QCONFIG.
@@ -156,8 +155,8 @@ class Broker:
         """
         queue = self._find(name)
         del self._queues[name]
-        for waiter in list(queue.waiters):
-            waiter.wait.resolve(QueueNotFoundError.named(name))
+        for taker in list(queue.takers):
+            taker.queue_deleted(queue)
         queue.close()
         return 1
 
@@ -195,7 +194,7 @@ class Broker:
             in_flight=len(queue.leases),
             dead=len(queue.dead),
             consumers=0,
-            waiters=len(queue.waiters),
+            waiters=len(queue.takers),
             oldest_ready_age=queue.oldest_ready_age(),
             enqueued=queue.enqueued,
             delivered=queue.delivered,
@@ -310,23 +309,10 @@ class Broker:
                 held = list(known.messages.values())
                 return [describe(m) for m in held] if full else held
             known = Request(queues[0].requests, request)
-        taken = self._take(queues, count, lease, known)
+        taken = take(queues, count, lease, known)
         if taken or wait is None:
             return [describe(m) for m in taken] if full else taken
         return self._wait(queues, count, wait, lease, known, full=full)
-
-    def _take(self, queues: Iterable[Queue], count: int, lease: int | None, request: Request | None) -> list[Message]:
-        taken: list[Message] = []
-        for queue in queues:
-            if queue.ready and len(taken) < count:
-                queue.take(count - len(taken), lease, taken)
-        if request is not None and taken:
-            for message in taken:
-                if message.extra is None:
-                    message.extra = Extra({}, (), None)
-                message.extra.request = request
-            request.granted(taken)
-        return taken
 
     def _wait(
         self, queues: list[Queue], count: int, wait: int, lease: int | None, request: Request | None, *, full: bool
@@ -351,28 +337,8 @@ class Broker:
         waiter.set_deadline(hub.deadlines.set(hub.now + wait, WAITER_RANK, waiter) if wait else None)
 
     def serve(self) -> None:
-        """Hand ready messages to those who wait, the one who has waited longest first, on whichever queue."""
-        dirty = self._hub.dirty
-        heads: list[tuple[int, int, Queue]] = []
-        pushed = 0
-        while dirty or heads:
-            while dirty:
-                queue, _ = dirty.popitem(last=False)
-                if queue.ready and queue.waiters:
-                    pushed += 1
-                    heappush(heads, (next(iter(queue.waiters)).number, pushed, queue))
-            if not heads:
-                return
-            number, _, queue = heappop(heads)
-            if not (queue.ready and queue.waiters):
-                continue
-            # Looked at again afterwards: more may be ready, or somebody else at its head.
-            dirty[queue] = None
-            waiter = next(iter(queue.waiters))
-            if waiter.number == number:
-                taken = self._take(waiter.queues, waiter.count, waiter.lease, waiter.request)
-                if taken:
-                    waiter.wait.resolve([describe(m) for m in taken] if waiter.full else taken)
+        """Hand ready messages to those who wait, the one who has waited longest first."""
+        serve_lines(self._hub.dirty)
 
     def undeliver(self, messages: Iterable[tuple[bytes, bytes]]) -> None:
         """Take back leases, as (queue, token), that never reached their client: the last one first, so all stand as before."""

@@ -85,3 +85,33 @@ class Deadlines:
         deadline = heappop(self._heap)[3]
         target, deadline.target = deadline.target, None
         return target
+
+
+#: Later than any moment.
+_NEVER = 1 << 62
+
+
+class Alarm:
+    """The one deadline of something that has many moments to be called at: the earliest of those it was armed for."""
+
+    __slots__ = ("_at", "_deadline", "_deadlines", "_target")
+
+    def __init__(self, deadlines: Deadlines, target: Due) -> None:
+        self._deadlines = deadlines
+        self._target = target
+        self._at = _NEVER
+        self._deadline: Deadline | None = None
+
+    def arm(self, when: int) -> None:
+        """Make sure that the target is called at `when` or before."""
+        if when < self._at:
+            self.disarm()
+            self._at = when
+            self._deadline = self._deadlines.set(when, QUEUE_RANK, self._target)
+
+    def disarm(self) -> None:
+        """Forget the moment: it has come, or nothing is to be called any more."""
+        if self._deadline is not None:
+            self._deadlines.cancel(self._deadline)
+            self._deadline = None
+        self._at = _NEVER

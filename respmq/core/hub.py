@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from respmq.core.deadlines import Deadlines
 from respmq.core.ids import TokenMaker
@@ -19,7 +19,8 @@ MESSAGE_OVERHEAD = 350
 #: How many expiries, promotions or releases of memory one tick does before others get their turn.
 TICK_BUDGET = 2_000
 
-Container = dict[bytes, object] | deque[object] | list[object]
+#: Something that holds many objects and can be emptied one by one.
+Container = dict[Any, Any] | deque[Any] | list[Any]
 
 
 class Hub:

@@ -7,7 +7,7 @@ dict keeps that order, and needs no heap. Leases of another length (LEASE, FOR) 
 from __future__ import annotations
 
 from heapq import merge
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from respmq.core.lazyheap import LazyHeap
 from respmq.core.model import Message
@@ -22,10 +22,20 @@ def _deadline(message: Message) -> int:
     return message.deadline
 
 
-class Leases:
-    """`standard` and `odd` are the live leases; `late` holds those that expired and can still be acked."""
+class Holder(Protocol):
+    """Somebody who keeps account of leases: a request that may be sent again."""
 
-    __slots__ = ("_granted", "_odd", "_odd_ends", "late", "standard")
+    def ended(self, token: bytes) -> None:
+        """A lease has ended."""
+
+
+class Leases:
+    """`standard` and `odd` are the live leases; `late` holds those that expired and can still be acked.
+
+    `holders` are those that have to be told when a lease ends.
+    """
+
+    __slots__ = ("_granted", "_odd", "_odd_ends", "holders", "late", "standard")
 
     def __init__(self) -> None:
         self.standard: dict[bytes, Message] = {}
@@ -41,6 +51,7 @@ class Leases:
 
         self._odd_ends: LazyHeap[tuple[int, int]] = LazyHeap(ends)
         self.late: dict[bytes, Message] = {}
+        self.holders: dict[bytes, Holder] = {}
 
     def __len__(self) -> int:
         return len(self.standard) + len(self._odd)
@@ -83,6 +94,12 @@ class Leases:
         """End a live lease and return its message, or None."""
         message = self.standard.pop(token, None)
         return self.pop_odd(token) if message is None else message
+
+    def end_hold(self, token: bytes) -> None:
+        """Tell the one who keeps account of a lease, if there is one, that it has ended."""
+        holder = self.holders.pop(token, None)
+        if holder is not None:
+            holder.ended(token)
 
     def expired(self, now: int, most: int) -> list[tuple[bytes, Message]]:
         """End the leases whose time is over, at most `most`, and return them in the order in which they ended."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from respmq.errors import InvalidRequestError
 
 if TYPE_CHECKING:
-    from respmq.core.requests import Request
+    from collections.abc import Callable
 
 State = Literal[0, 1, 2, 3]
 #: Handed out in order of priority.
@@ -55,17 +55,24 @@ class QueueSettings:
             )
             raise InvalidRequestError(msg)
 
+    def backoff(self, attempt: int, uniform: Callable[[float, float], float]) -> int:
+        """How long a message waits after its `attempt`th delivery has failed."""
+        # The shift is bounded: after 40 doublings of a millisecond any cap is reached.
+        wait = min(self.retry_delay << min(attempt - 1, 40), self.max_retry_delay)
+        if self.retry_jitter:
+            wait = round(wait * uniform(1 - self.retry_jitter, 1 + self.retry_jitter))
+        return wait
+
 
 class Extra:
     """What most messages don't have, kept apart so that those that have none don't pay for it."""
 
-    __slots__ = ("attachments", "headers", "request", "size", "ttl")
+    __slots__ = ("attachments", "headers", "size", "ttl")
 
     def __init__(self, headers: dict[bytes, bytes], attachments: tuple[bytes, ...], ttl: int | None) -> None:
         self.headers = headers
         self.attachments = attachments
         self.ttl = ttl
-        self.request: Request | None = None
         self.size = sum(len(k) + len(v) for k, v in headers.items()) + sum(map(len, attachments))
 
 

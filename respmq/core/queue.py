@@ -8,11 +8,14 @@ class, so that counters, TTLs, leases and the line can't drift apart.
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from respmq.core.dead import DeadLetters
+from respmq.core.deadlines import Alarm
+from respmq.core.dedupe import DedupeWindow
+from respmq.core.eviction import EvictionOrder
 from respmq.core.hub import MESSAGE_OVERHEAD
 from respmq.core.ids import IdMaker
 from respmq.core.lazyheap import LazyHeap
@@ -24,19 +27,10 @@ from respmq.errors import QueueFullError, quote
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from respmq.core.deadlines import Deadline
     from respmq.core.hub import Hub
     from respmq.core.model import QueueSettings, Reason
     from respmq.core.requests import Request, RequestKey
-    from respmq.core.waiting import Waiter
-
-#: Later than any moment.
-_NEVER = 1 << 62
-
-
-def _is_waiting_since(message: Message, key: tuple[int, int]) -> bool:
-    return message.state <= DELAYED and message.order == key[1]
-
+    from respmq.core.takers import Taker
 
 def _falls_due(message: Message, key: int) -> bool:
     return message.state == DELAYED and message.deadline == key
@@ -48,39 +42,6 @@ def _lapses(message: Message, key: int) -> bool:
 
 class Queue:
     """A queue; its methods expect checked arguments and act at `hub.now`."""
-
-    __slots__ = (
-        "_alarm",
-        "_alarm_at",
-        "_delays",
-        "_entered",
-        "_evictable",
-        "_hub",
-        "_ids",
-        "_lapsing",
-        "_line",
-        "_plain",
-        "_remembered",
-        "_remembered_order",
-        "acked",
-        "bytes",
-        "dead",
-        "dead_dropped",
-        "dead_lettered",
-        "delayed",
-        "delivered",
-        "duplicates",
-        "enqueued",
-        "expired_leases",
-        "leases",
-        "live",
-        "name",
-        "ready",
-        "requests",
-        "retried",
-        "settings",
-        "waiters",
-    )
 
     def __init__(self, name: bytes, settings: QueueSettings, hub: Hub) -> None:
         self.name = name
@@ -95,18 +56,15 @@ class Queue:
         self._line = Line()
         self._delays: LazyHeap[int] = LazyHeap(_falls_due)
         self._lapsing: LazyHeap[int] = LazyHeap(_lapses)
-        #: Only kept under DROPHEAD: who has to go first. The key is (-priority, number of the entry into the queue).
-        self._evictable: LazyHeap[tuple[int, int]] = LazyHeap(_is_waiting_since)
-        self._entered = 0
+        #: Only there under DROPHEAD.
+        self._eviction = EvictionOrder() if settings.overflow == "DROPHEAD" else None
         self.leases = Leases()
         self.dead = DeadLetters()
-        #: Until when the ids that producers chose are remembered, in the order in which that ends.
-        self._remembered: dict[bytes, int] = {}
-        self._remembered_order: deque[bytes] = deque()
+        self._window = DedupeWindow(settings.dedupe)
         self.requests: dict[RequestKey, Request] = {}
-        self.waiters: OrderedDict[Waiter, None] = OrderedDict()
-        self._alarm: Deadline | None = None
-        self._alarm_at = _NEVER
+        #: Who takes what becomes ready, the one at the head first.
+        self.takers: OrderedDict[Taker, None] = OrderedDict()
+        self._alarm = Alarm(hub.deadlines, self)
 
     # -- putting ---------------------------------------------------------------------------------------------------
 
@@ -127,7 +85,9 @@ class Queue:
         if id is None:
             id = self._ids.make(now)
         else:
-            self._remember(id)
+            until = self._window.add(id, now)
+            if until is not None:
+                self._alarm.arm(until)
         self._store(Message(self.name, id, body, priority, now, extra), delay)
         return id
 
@@ -159,7 +119,7 @@ class Queue:
         # `_enter` and `_make_ready` for a new message in a queue without TTL and DROPHEAD, kept short.
         self.ready += 1
         self._line.append(message)
-        if self.waiters:
+        if self.takers:
             self._hub.dirty[self] = None
 
     def _make_room(self, count: int) -> None:
@@ -172,7 +132,7 @@ class Queue:
             msg = f"queue '{quote(self.name)}' {held}, no room for {count} more: lease some or raise MAXLEN"
             raise QueueFullError(msg)
         for _ in range(excess):
-            victim = self._evictable.pop()
+            victim = None if self._eviction is None else self._eviction.pop()
             if victim is not None:
                 self._withdraw(victim)
                 self._bury(victim, "max_length", None)
@@ -180,23 +140,8 @@ class Queue:
     def _is_duplicate(self, id: bytes) -> bool:
         if id in self.live:
             return True
-        self._forget_remembered()
-        if id in self._remembered:
-            return True
-        return bool(self.settings.dedupe) and self._ids.made_since(id, self._hub.now - self.settings.dedupe)
-
-    def _remember(self, id: bytes) -> None:
-        if self.settings.dedupe:
-            until = self._hub.now + self.settings.dedupe
-            self._remembered[id] = until
-            self._remembered_order.append(id)
-            self._arm(until)
-
-    def _forget_remembered(self) -> None:
         now = self._hub.now
-        order = self._remembered_order
-        while order and self._remembered[order[0]] <= now:
-            del self._remembered[order.popleft()]
+        return self._window.holds(id, now) or self._ids.made_since(id, now - self.settings.dedupe)
 
     # -- leasing and settling --------------------------------------------------------------------------------------
 
@@ -230,11 +175,12 @@ class Queue:
             count -= 1
             self.delivered += 1
         if taken:
-            self._arm(deadline)
+            self._alarm.arm(deadline)
 
     def ack(self, tokens: tuple[bytes, ...]) -> int:
         """Settle leases as done and return how many there were."""
         standard = self.leases.standard
+        holders = self.leases.holders
         count = 0
         for token in tokens:
             message = standard.pop(token, None)
@@ -245,8 +191,8 @@ class Queue:
                     if message is None:
                         continue
                     self._withdraw(message)
-            if message.extra is not None:
-                self._end_request(message)
+            if holders:
+                self.leases.end_hold(token)
             self._discard(message)
             count += 1
         self.acked += count
@@ -285,9 +231,9 @@ class Queue:
         message.since = self._hub.now
         self.ready += 1
         self._line.give_back(message)
-        if self.settings.overflow == "DROPHEAD":
-            self._evictable.add((-message.priority, message.order), message)
-        if self.waiters:
+        if self._eviction is not None:
+            self._eviction.return_to_place(message)
+        if self.takers:
             self._hub.dirty[self] = None
         return 1
 
@@ -302,20 +248,14 @@ class Queue:
         for token in tokens:
             count += self.leases.renew(token, deadline, standard=duration is None)
         if count:
-            self._arm(deadline)
+            self._alarm.arm(deadline)
         return count
 
     def _end_lease(self, token: bytes) -> Message | None:
         message = self.leases.pop(token)
-        if message is not None and message.extra is not None:
-            self._end_request(message)
+        if message is not None and self.leases.holders:
+            self.leases.end_hold(token)
         return message
-
-    def _end_request(self, message: Message) -> None:
-        extra = message.extra
-        if extra is not None and extra.request is not None and message.lease is not None:
-            request, extra.request = extra.request, None
-            request.ended(message.lease)
 
     def _retry(self, message: Message, delay: int | None, error: bytes | None) -> None:
         if message.attempt >= self.settings.max_attempts:
@@ -323,15 +263,7 @@ class Queue:
             self._bury(message, "max_attempts", error)
             return
         self.retried += 1
-        self._enter(message, self._backoff(message.attempt) if delay is None else delay)
-
-    def _backoff(self, attempt: int) -> int:
-        settings = self.settings
-        # The shift is bounded: after 40 doublings of a millisecond any cap is reached.
-        wait = min(settings.retry_delay << min(attempt - 1, 40), settings.max_retry_delay)
-        if settings.retry_jitter:
-            wait = round(wait * self._hub.uniform(1 - settings.retry_jitter, 1 + settings.retry_jitter))
-        return wait
+        self._enter(message, self.settings.backoff(message.attempt, self._hub.uniform) if delay is None else delay)
 
     # -- removing and reading --------------------------------------------------------------------------------------
 
@@ -359,8 +291,9 @@ class Queue:
         leased = {message.id: message for message in self.leases}
         leased_bytes = sum(message.size for message in leased.values())
         hub.used -= self.bytes - leased_bytes + count * MESSAGE_OVERHEAD
-        hub.bury(self.live, *self._line.containers(), self._delays.heap, self._lapsing.heap, self._evictable.heap)
-        hub.bury(self.leases.late)
+        hub.bury(self.live, *self._line.containers(), self._delays.heap, self._lapsing.heap, self.leases.late)
+        if self._eviction is not None:
+            hub.bury(*self._eviction.clear())
         self.live = leased
         self.bytes = leased_bytes
         self.ready = self.delayed = 0
@@ -368,24 +301,21 @@ class Queue:
         self._line.clear()
         self._delays = LazyHeap(_falls_due)
         self._lapsing = LazyHeap(_lapses)
-        self._evictable = LazyHeap(_is_waiting_since)
         return count
 
     def close(self) -> None:
         """Free everything; the queue is not used afterwards."""
         self.purge()
-        for message in self.leases:
-            if message.extra is not None:
-                # The request may be another queue's.
-                self._end_request(message)
+        for token in list(self.leases.holders):
+            # The holder may be another queue's request.
+            self.leases.end_hold(token)
         hub = self._hub
         hub.used -= self.bytes + len(self.leases) * MESSAGE_OVERHEAD + self.dead_used()
         hub.bury(self.live, *self.leases.containers(), *self.dead.containers())
-        hub.bury(self._remembered, self._remembered_order)
+        hub.bury(*self._window.containers())
         hub.dirty.pop(self, None)
         self.requests.clear()
-        if self._alarm is not None:
-            hub.deadlines.cancel(self._alarm)
+        self._alarm.disarm()
 
     def peek(self, state: int) -> Iterator[Message]:
         """The messages in `state` in the order in which they will be handed out, fall due or expire."""
@@ -458,14 +388,13 @@ class Queue:
 
     def due(self) -> None:
         """Do all that is due at `hub.now`, within the budget of the tick."""
-        self._alarm = None
-        self._alarm_at = _NEVER
+        self._alarm.disarm()
         hub = self._hub
         now = hub.now
         for token, message in self.leases.expired(now, hub.budget):
             hub.budget -= 1
             self.expired_leases += 1
-            self._end_request(message)
+            self.leases.end_hold(token)
             self.leases.late[token] = message
             self._retry(message, None, b"ack timeout")
             if message.state == GONE:
@@ -482,29 +411,19 @@ class Queue:
             if promoted is not None:
                 self.delayed -= 1
                 self._make_ready(promoted)
-        self._forget_remembered()
+        self._window.forget(now)
         self._rearm()
 
     def _rearm(self) -> None:
-        order = self._remembered_order
         moments = (
             self.leases.next_expiry(),
             self._lapsing.first(),
             self._delays.first(),
-            self._remembered[order[0]] if order else None,
+            self._window.next_end(),
         )
         when = min((moment for moment in moments if moment is not None), default=None)
         if when is not None:
-            self._arm(max(when, self._hub.now))
-
-    def _arm(self, when: int) -> None:
-        """Make sure that `due` is called at `when` or before."""
-        if when < self._alarm_at:
-            deadlines = self._hub.deadlines
-            if self._alarm is not None:
-                deadlines.cancel(self._alarm)
-            self._alarm_at = when
-            self._alarm = deadlines.set(when, 0, self)
+            self._alarm.arm(max(when, self._hub.now))
 
     # -- changes of state ------------------------------------------------------------------------------------------
 
@@ -516,9 +435,9 @@ class Queue:
             message.deadline = due = self._hub.now + delay
             self.delayed += 1
             self._delays.add(due, message)
-            self._arm(due)
-            if self.settings.overflow == "DROPHEAD":
-                self._mark_evictable(message)
+            self._alarm.arm(due)
+            if self._eviction is not None:
+                self._eviction.enter(message)
         else:
             self._make_ready(message)
 
@@ -527,16 +446,11 @@ class Queue:
         message.order = 0
         message.since = self._hub.now
         self.ready += 1
-        if self.settings.overflow == "DROPHEAD":
-            self._mark_evictable(message)
+        if self._eviction is not None:
+            self._eviction.enter(message)
         self._line.append(message)
-        if self.waiters:
+        if self.takers:
             self._hub.dirty[self] = None
-
-    def _mark_evictable(self, message: Message) -> None:
-        self._entered += 1
-        message.order = self._entered
-        self._evictable.add((-message.priority, message.order), message)
 
     def _start_ttl(self, message: Message) -> None:
         ttl = self.settings.ttl
@@ -546,7 +460,7 @@ class Queue:
         if ttl is not None:
             message.expires_at = at = self._hub.now + ttl
             self._lapsing.add(at, message)
-            self._arm(at)
+            self._alarm.arm(at)
 
     def _withdraw(self, message: Message) -> None:
         """Take a waiting message out of the line; what remains of it there is skipped."""

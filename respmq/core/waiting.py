@@ -1,19 +1,36 @@
-"""Clients that wait for a message: one line per queue, in the order in which they began to wait."""
+"""Blocked QLEASEs: each stands in the line of every queue that it named."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from respmq.core.model import Description, Message
+from respmq.core.model import Description, Message, describe
+from respmq.errors import QueueNotFoundError
 from respmq.pending import Pending
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from respmq.core.deadlines import Deadline, Deadlines
     from respmq.core.queue import Queue
     from respmq.core.requests import Request
 
 #: What QLEASE hands out: messages, or with FULL their descriptions.
 Deliveries = list[Message] | list[Description]
+
+
+def take(queues: Iterable[Queue], count: int, lease: int | None, request: Request | None) -> list[Message]:
+    """Lease up to `count` messages from the queues in their order, on the account of `request`, if there is one."""
+    taken: list[Message] = []
+    for queue in queues:
+        if queue.ready and len(taken) < count:
+            before = len(taken)
+            queue.take(count - before, lease, taken)
+            if request is not None:
+                queue.leases.holders.update((m.lease, request) for m in taken[before:] if m.lease is not None)
+    if request is not None and taken:
+        request.granted(taken)
+    return taken
 
 
 class LeaseWait(Pending[Deliveries]):
@@ -60,7 +77,7 @@ class Waiter:
         if request is not None:
             request.waits(self)
         for queue in queues:
-            queue.waiters[self] = None
+            queue.takers[self] = None
 
     def set_deadline(self, deadline: Deadline | None) -> None:
         """When the wait ends without a message (None: never), in place of what was set before."""
@@ -74,6 +91,16 @@ class Waiter:
         before.resolve([])
         return self.wait
 
+    def serve(self) -> None:
+        """Take what one of the queues has ready, and end the wait with it."""
+        taken = take(self.queues, self.count, self.lease, self.request)
+        if taken:
+            self.wait.resolve([describe(message) for message in taken] if self.full else taken)
+
+    def queue_deleted(self, queue: Queue) -> None:
+        """One of the queues is gone: the wait ends, even if it is for others too."""
+        self.wait.resolve(QueueNotFoundError.named(queue.name))
+
     def due(self) -> None:
         """The wait is over."""
         self.wait.resolve([])
@@ -81,7 +108,7 @@ class Waiter:
     def leave(self) -> None:
         """Give up the place in every line."""
         for queue in self.queues:
-            queue.waiters.pop(self, None)
+            queue.takers.pop(self, None)
         self.set_deadline(None)
         if self.request is not None and self.request.waiter is self:
             self.request.gave_up()

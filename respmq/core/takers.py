@@ -1,0 +1,48 @@
+"""Those who take what becomes ready: they stand in a queue's line, and the one at the head is served first."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections import OrderedDict
+
+    from respmq.core.queue import Queue
+
+
+class Taker(Protocol):
+    """Somebody in a line. `number` tells who has waited longer, on whichever queue: a smaller one came first."""
+
+    number: int
+
+    def serve(self) -> None:
+        """Take from a queue that has something ready; leave the line, or go to its end."""
+
+    def queue_deleted(self, queue: Queue) -> None:
+        """The queue is gone."""
+
+
+def serve_lines(dirty: OrderedDict[Queue, None]) -> None:
+    """Serve the lines of the queues in `dirty` until nothing is ready or nobody waits.
+
+    Whoever has waited longest is served first, even if the lines of several queues have somebody to serve.
+    """
+    heads: list[tuple[int, int, Queue]] = []
+    pushed = 0
+    while dirty or heads:
+        while dirty:
+            queue, _ = dirty.popitem(last=False)
+            if queue.ready and queue.takers:
+                pushed += 1
+                heappush(heads, (next(iter(queue.takers)).number, pushed, queue))
+        if not heads:
+            return
+        number, _, queue = heappop(heads)
+        if not (queue.ready and queue.takers):
+            continue
+        # Looked at again afterwards: more may be ready, or somebody else at its head.
+        dirty[queue] = None
+        taker = next(iter(queue.takers))
+        if taker.number == number:
+            taker.serve()
