@@ -254,9 +254,11 @@ class Config:
     virtual_clock: bool = _setting(
         _OPERATION, False, YesNo(), "Let time stand still until DEBUG ADVANCE moves it; for tests.", mutable=False
     )
+    #: The file that the settings were read from, for CONFIG REWRITE.
+    path: str | None = None
 
 
-FIELDS = {f.name.replace("_", "-"): f for f in dataclasses.fields(Config)}
+FIELDS = {f.name.replace("_", "-"): f for f in dataclasses.fields(Config) if f.metadata}
 
 
 def kind_of(name: str) -> SettingKind[Any]:
@@ -314,7 +316,7 @@ def load_config(path: str | None, flags: Mapping[str, str], environment: Mapping
         if value and not value.startswith("tcp://"):
             values.update([read_setting(name, value, variable_of(name))])
     values.update(read_setting(name, value, f"--{name}") for name, value in flags.items())
-    return Config(**values)
+    return Config(**values, path=path)
 
 
 def variable_of(name: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 #: The longest piece of a user's argument that an error repeats.
-QUOTE_LIMIT = 64
+QUOTE_LIMIT = 128
 
 
 def quote(value: bytes) -> str:

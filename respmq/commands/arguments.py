@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 from respmq.durations import parse_duration
 from respmq.errors import InvalidRequestError, quote
@@ -66,10 +66,11 @@ class Sized(Kind[bytes]):
 
 @dataclass(frozen=True)
 class Integer(Kind[int]):
-    """A decimal integer within bounds."""
+    """A decimal integer within bounds. `says` is how an error begins, where Redis has words of its own."""
 
     least: int = MIN_INT64
     most: int = MAX_INT64
+    says: str = "value is not an integer or out of range"
 
     doc_type = "integer"
 
@@ -79,12 +80,14 @@ class Integer(Kind[int]):
             number = int(value)
             if self.least <= number <= self.most:
                 return number
-        msg = f"invalid {name} '{quote(value)}': value is not an integer or out of range, {self._range()}"
+        msg = f"{self.says}: invalid {name} '{quote(value)}', {self._range()}"
         raise InvalidRequestError(msg)
 
     def _range(self) -> str:
         if self.most == MAX_INT64:
-            return "a signed 64-bit integer is wanted" if self.least == MIN_INT64 else f"at least {self.least} is wanted"
+            return (
+                "a signed 64-bit integer is wanted" if self.least == MIN_INT64 else f"at least {self.least} is wanted"
+            )
         return f"{self.least} to {self.most} is wanted"
 
 
@@ -122,11 +125,15 @@ class Fraction(Kind[float]):
 
 @dataclass(frozen=True)
 class Choice(Kind[str]):
-    """One of several words; upper case inside."""
+    """One of several words; upper case inside.
+
+    `says` is how an error begins, where Redis has words of its own; `{}` in it stands for what was given.
+    """
 
     words: tuple[str, ...]
     #: Whether the words stand alone (`[REJECT | RELEASE]`) and not behind the option's name.
     bare: bool = False
+    says: str = "syntax error"
 
     doc_type = "oneof"
 
@@ -135,7 +142,9 @@ class Choice(Kind[str]):
         word = value.upper().decode("ascii", "replace")
         if word in self.words:
             return word
-        msg = f"invalid {name} '{quote(value)}': one of {', '.join(self.words)} is wanted"
+        shown = quote(value)
+        says = self.says.replace("{}", shown) if "{}" in self.says else f"{self.says}: invalid {name} '{shown}'"
+        msg = f"{says}, one of {', '.join(self.words)} is wanted"
         raise InvalidRequestError(msg)
 
 
@@ -143,9 +152,17 @@ class Choice(Kind[str]):
 class Pair:
     """An option with two values, `HEADER name value`; as a tuple type, it may be repeated."""
 
-    first: Kind[bytes]
-    second: Kind[bytes]
+    first: Kind[Any]
+    second: Kind[Any]
     names: tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Several:
+    """An option with one or more values behind its word, `ID id [id ...]`; `name` is what each of them is called."""
+
+    kind: Kind[Any]
+    name: str
 
 
 @dataclass(frozen=True)
@@ -154,6 +171,12 @@ class Described:
 
     text: str
 
+
+class NoneNeeded:
+    """Says that of several arguments by place there may be none."""
+
+
+NONE_NEEDED = NoneNeeded()
 
 QUEUE = Bytes("key")
 BLOB = Bytes()
@@ -166,4 +189,3 @@ QueueName = Annotated[bytes, QUEUE]
 Blob = Annotated[bytes, BLOB]
 Lease = Annotated[bytes, BLOB]
 MessageId = Annotated[bytes, MESSAGE_ID]
-

@@ -2,22 +2,138 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from respmq.commands.arguments import BLOB, Blob
+from respmq.commands.about import NAME, REDIS_VERSION
+from respmq.commands.arguments import BLOB, NONE_NEEDED, Blob, Described, Integer, Pair
+from respmq.commands.client import check_attribute
 from respmq.commands.context import Context
 from respmq.commands.registry import command
-from respmq.commands.replies import ANY, BULK_OR_NULL
+from respmq.commands.replies import ANY, BULK, BULKS, MAP, OK, STATUS
+from respmq.errors import InvalidRequestError, NoAuthError, NoProtocolError
 from respmq.resp.writer import Status
 
+if TYPE_CHECKING:
+    from respmq.resp.writer import Answer
 
-@command("PING", group="connection", reply=ANY, flags=("fast", "noauth_no"))
-def ping(ctx: Context, message: Annotated[bytes | None, BLOB] = None) -> Status | bytes:
+_DEFAULT_USER = b"default"
+_FIRST_WORDS = ("noscript", "loading", "stale", "fast", "no_auth", "allow_busy")
+
+
+@command(
+    "PING",
+    group="connection",
+    reply=ANY.saying("`PONG`, or the message as a bulk string"),
+    flags=("fast",),
+)
+def ping(ctx: Context, message: Annotated[bytes | None, BLOB, Described("What to answer instead.")] = None) -> Answer:
     """Answers PONG, or the message if there is one."""
     return Status("PONG") if message is None else message
 
 
-@command("ECHO", group="connection", reply=BULK_OR_NULL, flags=("fast",))
+@command("ECHO", group="connection", reply=BULK, flags=("loading", "stale", "fast"))
 def echo(ctx: Context, message: Blob) -> bytes:
     """Returns the message."""
     return message
+
+
+@command(
+    "HELLO",
+    group="connection",
+    reply=MAP.saying("map: server, version, proto, id, mode, role and modules"),
+    errors=("NOAUTH", "NOPROTO", "WRONGPASS"),
+    flags=_FIRST_WORDS,
+    complaint="Syntax error in HELLO option '{}'",
+)
+def hello(
+    ctx: Context,
+    protover: Annotated[
+        int | None,
+        Integer(says="Protocol version is not an integer or out of range"),
+        Described("The RESP version to speak from now on, 2 or 3."),
+    ] = None,
+    *,
+    auth: Annotated[
+        tuple[bytes, bytes] | None, Pair(BLOB, BLOB, ("username", "password")), Described("Log in first.")
+    ] = None,
+    setname: Annotated[bytes | None, BLOB, Described("Name the connection, as CLIENT SETNAME does.")] = None,
+) -> dict[str, Answer]:
+    """Describes the server; can log in, choose the protocol and name the connection, all of it or nothing."""
+    if protover not in {None, 2, 3}:
+        msg = f"unsupported protocol version: {protover}, 2 or 3 is wanted"
+        raise NoProtocolError(msg)
+    if auth is not None:
+        ctx.server.authenticate(ctx.address, *auth)
+    elif not ctx.authenticated:
+        msg = (
+            "HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> "
+            "<pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
+        )
+        raise NoAuthError(msg)
+    if setname is not None:
+        check_attribute("Client names", setname)
+        ctx.name = setname
+    if auth is not None:
+        ctx.log_in(auth[0])
+    if protover is not None:
+        ctx.resp3 = protover == 3
+    return {
+        "server": NAME,
+        "version": REDIS_VERSION,
+        "proto": 3 if ctx.resp3 else 2,
+        "id": ctx.id,
+        "mode": "standalone",
+        "role": "master",
+        "modules": [],
+    }
+
+
+@command("AUTH", group="connection", reply=OK, errors=("WRONGPASS",), flags=_FIRST_WORDS, complaint="syntax error")
+def auth(
+    ctx: Context,
+    username_or_password: Annotated[bytes, BLOB, Described("The password alone is that of the default user.")],
+    password: Annotated[bytes | None, BLOB, Described("The password of the user named before it.")] = None,
+) -> None:
+    """Logs in."""
+    if password is not None:
+        user = username_or_password
+    elif ctx.server.config.requirepass:
+        user, password = _DEFAULT_USER, username_or_password
+    else:
+        msg = (
+            "AUTH <password> called without any password configured for the default user. "
+            "Are you sure your configuration is correct?"
+        )
+        raise InvalidRequestError(msg)
+    ctx.server.authenticate(ctx.address, user, password)
+    ctx.log_in(user)
+
+
+@command("QUIT", group="connection", reply=OK, flags=_FIRST_WORDS)
+def quit(ctx: Context, *ignored: Annotated[bytes, BLOB, NONE_NEEDED, Described("Taken no notice of.")]) -> None:
+    """Closes the connection, after the answers to all that came before."""
+    ctx.request_close()
+
+
+@command("RESET", group="connection", reply=STATUS.saying("`RESET`"), flags=_FIRST_WORDS)
+def reset(ctx: Context) -> Status:
+    """Makes the connection what a new one is: RESP2, no name, the default user, no MONITOR."""
+    ctx.reset()
+    return Status("RESET")
+
+
+@command("SELECT", group="connection", reply=OK, flags=("loading", "stale", "fast"))
+def select(ctx: Context, index: Annotated[int, Integer(), Described("0, the only one there is.")]) -> None:
+    """Selects a database; for clients that always do so."""
+    if index != 0:
+        msg = f"DB index is out of range: {index}, a message broker has database 0 only"
+        raise InvalidRequestError(msg)
+
+
+@command(
+    "TIME", group="server", reply=BULKS.saying("array of seconds and microseconds"), flags=("loading", "stale", "fast")
+)
+def time(ctx: Context) -> list[bytes]:
+    """Returns the broker's time, in seconds since the epoch and microseconds of the current one."""
+    seconds, millis = divmod(ctx.engine.now, 1000)
+    return [b"%d" % seconds, b"%d" % (millis * 1000)]

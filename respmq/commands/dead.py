@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from respmq.commands.arguments import BLOB, COUNT, OFFSET, Described, QueueName
+from respmq.commands.arguments import BLOB, COUNT, NONE_NEEDED, OFFSET, Described, QueueName
 from respmq.commands.context import Context
 from respmq.commands.registry import command, container
 from respmq.commands.replies import INTEGER, MAPS
@@ -71,7 +71,9 @@ def qdead_pop(
     flags=("write",),
     complexity="O(N) with N letters",
 )
-def qdead_replay(ctx: Context, queue: QueueName, *ids: Annotated[bytes, BLOB, Described("All if there is none.")]) -> int:
+def qdead_replay(
+    ctx: Context, queue: QueueName, *ids: Annotated[bytes, BLOB, NONE_NEEDED, Described("All if there is none.")]
+) -> int:
     """Puts dead letters back at the end of their priority with a fresh attempt count."""
     return ctx.engine.replay_dead(queue, ids)
 
@@ -84,6 +86,8 @@ def qdead_replay(ctx: Context, queue: QueueName, *ids: Annotated[bytes, BLOB, De
     flags=("write",),
     complexity="O(N) with N letters",
 )
-def qdead_purge(ctx: Context, queue: QueueName, *ids: Annotated[bytes, BLOB, Described("All if there is none.")]) -> int:
+def qdead_purge(
+    ctx: Context, queue: QueueName, *ids: Annotated[bytes, BLOB, NONE_NEEDED, Described("All if there is none.")]
+) -> int:
     """Removes dead letters for good."""
     return ctx.engine.purge_dead(queue, ids)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from respmq.commands.arguments import (
     BLOB,
+    QUEUE,
     Choice,
     Described,
     Duration,
@@ -27,9 +28,7 @@ if TYPE_CHECKING:
 _DEFAULTS = QueueSettings()
 
 
-@command(
-    "QDECLARE", group="queue", reply=OK, errors=("CONFLICT", "INVALIDNAME"), flags=("write", "denyoom", "fast")
-)
+@command("QDECLARE", group="queue", reply=OK, errors=("CONFLICT", "INVALIDNAME"), flags=("write", "denyoom", "fast"))
 def qdeclare(
     ctx: Context,
     queue: QueueName,
@@ -124,7 +123,7 @@ def qconfig(ctx: Context, queue: QueueName) -> dict[str, Answer]:
 
 
 @command("QSTATS", group="queue", reply=MAP, errors=("NOQUEUE", "INVALIDNAME"), flags=("readonly",))
-def qstats(ctx: Context, queue: Annotated[bytes | None, QueueName.__metadata__[0]] = None) -> dict[str, Answer]:
+def qstats(ctx: Context, queue: Annotated[bytes | None, QUEUE] = None) -> dict[str, Answer]:
     """Returns statistics of a queue, or without a name of the whole broker."""
     if queue is not None:
         return dataclasses.asdict(ctx.engine.stats(queue))

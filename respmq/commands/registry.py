@@ -6,12 +6,16 @@ import importlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from respmq.commands.describe import help_lines
+from respmq.commands.flags import check_names
+from respmq.commands.replies import LINES
 from respmq.commands.spec import Spec, build_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from respmq.commands.replies import Reply
+    from respmq.resp.writer import Answer
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -21,7 +25,7 @@ MODULES = ("queues", "messages", "dead", "connection", "client", "config", "intr
 
 @dataclass(frozen=True)
 class Container:
-    """A command that only has subcommands."""
+    """A command that has subcommands. Without one it only does something if `Table.commands` has it too."""
 
     name: str
     summary: str
@@ -37,9 +41,29 @@ class Table:
         self.commands: dict[str, Spec] = {}
         self.containers: dict[str, Container] = {}
 
-    def add_container(self, name: str, *, summary: str, group: str, since: str = "0.1.0") -> None:
-        """Announce a command that has subcommands."""
-        self.containers[name] = Container(name, summary, group, since)
+    def add_container(
+        self, name: str, *, summary: str, group: str, categories: tuple[str, ...] = (), since: str = "0.1.0"
+    ) -> None:
+        """Announce a command that has subcommands; one of them is HELP."""
+        container = self.containers[name] = Container(name, summary, group, since)
+
+        def show_help(_context: object) -> list[Answer]:
+            """Prints this help."""
+            return help_lines(container, self.commands.get(name))
+
+        self.add(
+            build_spec(
+                f"{name} HELP",
+                show_help,
+                reply=LINES,
+                since=since,
+                group=group,
+                errors=(),
+                flags=frozenset({"loading", "stale"}),
+                categories=categories,
+                complexity="O(1)",
+            )
+        )
 
     def add(self, spec: Spec) -> None:
         """Add a command or subcommand; a name can be taken only once."""
@@ -61,9 +85,9 @@ class Table:
 _TABLE = Table()
 
 
-def container(name: str, *, summary: str, group: str) -> None:
-    """Announce a command that has subcommands, before they are defined."""
-    _TABLE.add_container(name, summary=summary, group=group)
+def container(name: str, *, summary: str, group: str, categories: tuple[str, ...] = ()) -> None:
+    """Announce a command that has subcommands, before they are defined. `categories` are those of its HELP."""
+    _TABLE.add_container(name, summary=summary, group=group, categories=categories)
 
 
 def command(
@@ -76,6 +100,8 @@ def command(
     categories: tuple[str, ...] = (),
     complexity: str = "O(1)",
     since: str = "0.1.0",
+    complaint: str = "",
+    least: int = 0,
     plain: Callable[..., Any] | None = None,
 ) -> Callable[[F], F]:
     """Put a function into the command table.
@@ -85,14 +111,17 @@ def command(
         group: under which heading HELP and the docs show it.
         reply: what it answers.
         errors: the error words that it can answer with, beside ERR.
-        flags: Redis' command flags (`write`, `readonly`, `denyoom`, `fast`, `blocking`, `noauth`, `admin`, ...).
+        flags: Redis' command flags (`write`, `readonly`, `denyoom`, `fast`, `blocking`, `no_auth`, `admin`, ...).
         categories: ACL categories beside those that follow from the flags.
         complexity: as in COMMAND DOCS.
         since: the version of respmq in which it appeared.
+        complaint: how an error about its arguments begins, if Redis has words of its own; `{}` is the word at fault.
+        least: how many arguments there must be, where that is more than the signature says.
         plain: the same for a call without options, where filling in their defaults takes time that counts.
     """
 
     def add(function: F) -> F:
+        check_names(name, frozenset(flags), categories)
         spec = build_spec(
             name,
             function,
@@ -103,6 +132,8 @@ def command(
             flags=frozenset(flags),
             categories=categories,
             complexity=complexity,
+            complaint=complaint,
+            least=least,
             plain=plain,
         )
         _TABLE.add(spec)

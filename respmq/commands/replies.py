@@ -26,6 +26,10 @@ class Reply:
         return Reply(shape, self.encode2, self.encode3)
 
 
+def _nothing(_value: None) -> bytes:
+    return b""
+
+
 def _ok(_value: None) -> bytes:
     return OK_LINE
 
@@ -58,6 +62,7 @@ def _deliveries3(values: list[Any]) -> bytes:
 
 OK = Reply("`OK`", _ok, _ok)
 INTEGER = Reply("integer", encode_integer, encode_integer)
+BULK = Reply("bulk string", encode_bulk, encode_bulk)
 BULK_OR_NULL = Reply("bulk string or null", _bulk_or_null2, _bulk_or_null3)
 BULKS = Reply("array of bulk strings", _bulks, _bulks)
 DELIVERIES = Reply("array of deliveries", _deliveries2, _deliveries3)
@@ -66,4 +71,6 @@ MAP_OR_NULL = Reply("map or null")
 MAPS = Reply("array of maps")
 ANY = Reply("see below")
 STATUS = Reply("simple string")
-VERBATIM = Reply("verbatim string")
+LINES = Reply("array of simple strings")
+VERBATIM = Reply("verbatim string; bulk string in RESP2")
+NOTHING = Reply("nothing", _nothing, _nothing)

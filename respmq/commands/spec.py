@@ -6,7 +6,7 @@
 - Parameters before the `*` are arguments by place; one with a default may be left out, `*names` takes all that follow.
 - Parameters behind the `*` are options: the word is the parameter's name in upper case (`for_` is FOR), followed by a
   value of its kind. A `bool` is a word alone; a `Choice(bare=True)` is one of several words alone; a tuple may be
-  repeated; a `Pair` has two values.
+  repeated; a `Pair` has two values, `Several` has as many as follow.
 
 Parser, arity, key positions, COMMAND, COMMAND DOCS, HELP, the docs page and the statistics are derived from that.
 """
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
-from respmq.commands.arguments import Choice, Described, Kind, Pair
+from respmq.commands.arguments import Choice, Described, Kind, NoneNeeded, Pair, Several
 from respmq.errors import InvalidRequestError, quote
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Parameter:
     """One argument of a command."""
 
     name: str
-    kind: Kind[Any] | Pair | None
+    kind: Kind[Any] | Pair | Several | None
     description: str
     optional: bool = False
     multiple: bool = False
@@ -57,6 +57,11 @@ class Parameter:
         """Whether the bytes are passed on as they are."""
         return isinstance(self.kind, Kind) and self.kind.raw
 
+    @property
+    def is_key(self) -> bool:
+        """Whether it names what an ACL's `~pattern` is about."""
+        return isinstance(self.kind, Kind) and self.kind.doc_type == "key"
+
 
 @dataclass(frozen=True)
 class Spec:
@@ -74,6 +79,10 @@ class Spec:
     complexity: str
     positional: tuple[Parameter, ...]
     options: tuple[Parameter, ...]
+    #: How an error about the arguments begins, if Redis has words of its own; `{}` stands for the word at fault.
+    complaint: str = ""
+    #: How many arguments there must be, where that is more than the signature says.
+    least: int = 0
     #: The same as `function` for a call without options.
     plain: Callable[..., Any] | None = None
     #: Option words to their parameters.
@@ -86,8 +95,8 @@ class Spec:
 
     @property
     def required(self) -> int:
-        """How many arguments by place there must be at least."""
-        return sum(not parameter.optional for parameter in self.positional)
+        """How many arguments there must be at least."""
+        return max(self.least, sum(not parameter.optional for parameter in self.positional))
 
     @property
     def arity(self) -> int:
@@ -111,25 +120,30 @@ class Spec:
 
     @property
     def key_range(self) -> tuple[int, int, int]:
-        """First key, last key (-1: the last word) and step, counted from the command's name; zeros without keys."""
-        for place, parameter in enumerate(self.positional, self.depth):
-            if isinstance(parameter.kind, Kind) and parameter.kind.doc_type == "key":
-                return (place, -1 if parameter.multiple else place, 1)
-        return (0, 0, 0)
+        """First key, last key (-1: the last word) and step, counted from the command's name; zeros without keys.
+
+        Of several keys with options behind them only the first is certain.
+        """
+        places = [place for place, parameter in enumerate(self.positional, self.depth) if parameter.is_key]
+        if not places:
+            return (0, 0, 0)
+        several = self.positional[-1].multiple and self.positional[-1].is_key
+        return (places[0], -1 if several and not self.options else places[-1], 1)
+
+    @property
+    def movable_keys(self) -> bool:
+        """Whether `key_range` doesn't say all."""
+        return bool(self.options) and any(parameter.is_key and parameter.multiple for parameter in self.positional)
 
     def keys(self, args: list[bytes]) -> list[bytes]:
-        """The queues that a call names.
-
-        Raises:
-            InvalidRequestError: the call can't be parsed.
-        """
-        place, last, _ = self.key_range
-        if not place:
-            return []
-        if last > 0:
-            return [args[place]]
-        names, _ = self._variadic(args, place)
-        return names
+        """The keys (queue names above all) in a call that has enough arguments."""
+        found: list[bytes] = []
+        for place, parameter in enumerate(self.positional, self.depth):
+            if parameter.is_key and parameter.multiple:
+                found += self._variadic(args, place)[0]
+            elif parameter.is_key:
+                found += args[place : place + 1]
+        return found
 
     def parse(self, args: list[bytes]) -> tuple[list[Any], dict[str, Any]]:
         """The arguments of a call, read by their kinds.
@@ -141,19 +155,19 @@ class Spec:
         if len(args) < place + self.required:
             raise self.wrong_arity()
         values: list[Any] = []
-        for index, parameter in enumerate(self.positional):
+        for parameter in self.positional:
             if parameter.multiple:
                 several, place = self._variadic(args, place)
                 if len(several) < (0 if parameter.optional else 1):
                     raise self.wrong_arity()
                 values += [self._value(parameter, item) for item in several]
                 continue
-            if parameter.optional and (place >= len(args) or self._starts_option(args, place, index)):
+            if parameter.optional and (place >= len(args) or args[place].upper() in self.words):
                 break
             values.append(self._value(parameter, args[place]))
             place += 1
         if place < len(args) and not self.options:
-            raise self.wrong_arity()
+            raise self._too_many(args)
         return values, self._options(args, place)
 
     def wrong_arity(self) -> InvalidRequestError:
@@ -166,9 +180,20 @@ class Spec:
         """The grammar in one line, as in the docs."""
         return " ".join([self.name, *map(parameter_usage, self.positional), *map(parameter_usage, self.options)])
 
-    def _starts_option(self, args: list[bytes], place: int, index: int) -> bool:
-        """Whether an option and not the optional argument stands at `place`."""
-        return index >= self.required and args[place].upper() in self.words
+    def _too_many(self, args: list[bytes]) -> InvalidRequestError:
+        if self.complaint:
+            return self._syntax_error(args[-1], f"usage: {self.usage()}")
+        if self.arity > 0 or self.depth == 1:
+            return self.wrong_arity()
+        container = self.name.partition(" ")[0]
+        return InvalidRequestError(
+            f"unknown subcommand or wrong number of arguments for '{quote(args[1])}'. Try {container} HELP. "
+            f"Usage: {self.usage()}"
+        )
+
+    def _syntax_error(self, word: bytes, text: str) -> InvalidRequestError:
+        says = (self.complaint or "syntax error").replace("{}", quote(word))
+        return InvalidRequestError(f"{says}: {text}")
 
     def _variadic(self, args: list[bytes], place: int) -> tuple[list[bytes], int]:
         end = place
@@ -189,11 +214,12 @@ class Spec:
             parameter = self.words.get(word)
             if parameter is None:
                 known = ", ".join(w.decode() for w in self.words)
-                msg = f"syntax error: unknown option '{quote(args[place])}' of {self.name}, it takes {known}"
-                raise InvalidRequestError(msg)
+                raise self._syntax_error(
+                    args[place], f"unknown option '{quote(args[place])}' of {self.name}, it takes {known}"
+                )
             if parameter.name in given and not parameter.multiple:
-                msg = f"syntax error: {parameter_usage(parameter)[1:-1]} of {self.name} is given twice"
-                raise InvalidRequestError(msg)
+                shown = parameter_usage(parameter)[1:-1]
+                raise self._syntax_error(args[place], f"{shown} of {self.name} is given twice")
             place = self._option(parameter, args, place, given)
         return given
 
@@ -206,13 +232,18 @@ class Spec:
         if parameter.bare_words:
             given[parameter.name] = word.decode()
             return place + 1
+        name = word.decode()
+        if isinstance(kind, Several):
+            several, end = self._variadic(args, place + 1)
+            if not several:
+                raise self._syntax_error(args[place], f"{name} of {self.name} needs a {kind.name} behind it")
+            given[parameter.name] = tuple(kind.kind.parse(value, f"{name} {kind.name}") for value in several)
+            return end
         wanted = 2 if isinstance(kind, Pair) else 1
         values = args[place + 1 : place + 1 + wanted]
         if len(values) < wanted:
             what = " and ".join(kind.names) if isinstance(kind, Pair) else "value"
-            msg = f"syntax error: {word.decode()} of {self.name} needs a {what} behind it"
-            raise InvalidRequestError(msg)
-        name = word.decode()
+            raise self._syntax_error(args[place], f"{name} of {self.name} needs a {what} behind it")
         value = (
             (kind.first.parse(values[0], f"{name} {kind.names[0]}"), kind.second.parse(values[1], name))
             if isinstance(kind, Pair)
@@ -229,10 +260,14 @@ def parameter_usage(parameter: Parameter) -> str:
     """One argument in the notation of Redis' documentation."""
     kind = parameter.kind
     shown = parameter.name.rstrip("_").replace("_", "-")
+    if isinstance(kind, Choice) and parameter.word is None:
+        shown = _shown_value(kind, shown)
     if parameter.word is None:
         text = f"{shown} [{shown} ...]" if parameter.multiple else shown
-        return f"[{text}]" if parameter.optional and not parameter.multiple else (
-            f"[{shown} ...]" if parameter.optional else text
+        return (
+            f"[{text}]"
+            if parameter.optional and not parameter.multiple
+            else (f"[{shown} ...]" if parameter.optional else text)
         )
     word = parameter.word.decode()
     if parameter.bare_words:
@@ -240,12 +275,18 @@ def parameter_usage(parameter: Parameter) -> str:
     elif kind is None:
         text = word
     elif isinstance(kind, Pair):
-        text = f"{word} {kind.names[0]} {kind.names[1]}"
+        text = f"{word} {_shown_value(kind.first, kind.names[0])} {kind.names[1]}"
+    elif isinstance(kind, Several):
+        text = f"{word} {kind.name} [{kind.name} ...]"
     elif isinstance(kind, Choice):
-        text = f"{word} <{' | '.join(kind.words)}>"
+        text = f"{word} {_shown_value(kind, '')}"
     else:
         text = f"{word} {value_name(parameter)}"
     return f"[{text} ...]" if parameter.multiple else f"[{text}]"
+
+
+def _shown_value(kind: Kind[Any], name: str) -> str:
+    return f"<{' | '.join(kind.words)}>" if isinstance(kind, Choice) else name
 
 
 def value_name(parameter: Parameter) -> str:
@@ -267,6 +308,8 @@ def build_spec(
     flags: frozenset[str],
     categories: tuple[str, ...],
     complexity: str,
+    complaint: str = "",
+    least: int = 0,
     plain: Callable[..., Any] | None = None,
 ) -> Spec:
     """Read a command's grammar from the signature of its function, and its summary from the docstring's first line."""
@@ -280,18 +323,17 @@ def build_spec(
     options: list[Parameter] = []
     words: dict[bytes, Parameter] = {}
     for parameter in list(inspect.signature(function).parameters.values())[1:]:
-        kind, description, several = _read_hint(hints[parameter.name])
+        kind, description, several, none_needed = _read_hint(hints[parameter.name])
         optional = parameter.default is not inspect.Parameter.empty
         if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
             variadic = parameter.kind is inspect.Parameter.VAR_POSITIONAL
             label = parameter.name
-            empty_allowed = description.startswith("All")
             positional.append(
                 Parameter(
                     label.removesuffix("s") if variadic else label,
                     kind,
                     description,
-                    optional=empty_allowed if variadic else optional,
+                    optional=none_needed if variadic else optional,
                     multiple=variadic,
                 )
             )
@@ -316,21 +358,30 @@ def build_spec(
         complexity=complexity,
         positional=tuple(positional),
         options=tuple(options),
+        complaint=complaint,
+        least=least,
         plain=plain,
         words=words,
     )
 
 
-def _read_hint(hint: Any) -> tuple[Kind[Any] | Pair | None, str, bool]:
-    """Kind, description and whether the option may be repeated, from an `Annotated` type (None for a bare `bool`)."""
+def _read_hint(hint: Any) -> tuple[Kind[Any] | Pair | Several | None, str, bool, bool]:
+    """What an `Annotated` type says (a bare `bool` has no kind).
+
+    Returns the kind, the description, whether the option may be repeated, and whether there may be no argument at all.
+    """
     if hint is bool:
-        return None, "", False
-    kind: Kind[Any] | Pair | None = None
+        return None, "", False, False
+    kind: Kind[Any] | Pair | Several | None = None
     description = ""
+    none_needed = False
     inner, *metadata = get_args(hint)
     for item in metadata:
-        if isinstance(item, Kind | Pair):
+        if isinstance(item, Kind | Pair | Several):
             kind = item
         elif isinstance(item, Described):
             description = item.text
-    return kind, description, get_origin(inner) is tuple and get_args(inner)[-1] is Ellipsis
+        elif isinstance(item, NoneNeeded):
+            none_needed = True
+    repeated = get_origin(inner) is tuple and get_args(inner)[-1] is Ellipsis and not isinstance(kind, Several)
+    return kind, description, repeated, none_needed

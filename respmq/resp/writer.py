@@ -31,6 +31,12 @@ class Statuses(tuple[str, ...]):
     __slots__ = ()
 
 
+class ItemSet(tuple["Answer", ...]):
+    """A set of anything: a set in RESP3, an array in RESP2."""
+
+    __slots__ = ()
+
+
 #: What a command may answer with.
 Answer = (
     None
@@ -139,6 +145,9 @@ def _encode(value: Answer, *, resp3: bool) -> bytes:
         case Statuses():
             head = b"~%d\r\n" if resp3 else b"*%d\r\n"
             return head % len(value) + b"".join(f"+{item}\r\n".encode() for item in value)
+        case ItemSet():
+            head = b"~%d\r\n" if resp3 else b"*%d\r\n"
+            return head % len(value) + _join(value, resp3=resp3)
         case dict():
             head = b"%%%d\r\n" % len(value) if resp3 else b"*%d\r\n" % (2 * len(value))
             return head + _join((item for pair in value.items() for item in pair), resp3=resp3)

@@ -222,11 +222,11 @@ class Stop:
         self.status = 0
         state.request_stop = self.request
 
-    def request(self, reason: str) -> None:
-        """Let the server finish."""
+    def request(self, reason: str, now: bool = False) -> None:  # noqa: FBT001, FBT002 - as `State.request_stop`
+        """Let the server finish; `now` without waiting for clients to read their answers."""
         self._requested = True
         self._state.notice("stopping", reason=reason)
-        self._reactor.stop()
+        self._reactor.stop(now=now)
 
     async def watch_signals(self, task_status: trio.TaskStatus[None]) -> None:
         """Wait for signals."""

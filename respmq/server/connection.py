@@ -31,7 +31,7 @@ class Connection:
         self.sock = sock
         self.recv = sock.recv
         self.send = sock.send
-        self.fd = sock.fileno()
+        self.fd = session.fd = sock.fileno()
         self.session = session
         self._poller = poller
         self._backlog = _NOTHING

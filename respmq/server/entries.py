@@ -9,6 +9,8 @@ from respmq.commands.spec import build_spec
 from respmq.errors import BrokerError, InvalidRequestError, quote
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from respmq.commands.registry import Table
     from respmq.commands.spec import Spec
 
@@ -20,6 +22,9 @@ _KEY_VALUE = frozenset(
     b"SCARD SET SETEX SETNX SINTER SISMEMBER SMEMBERS SORT SPOP SREM STRLEN SUNION TTL TYPE UNLINK XACK XADD XDEL XLEN "
     b"XPENDING XRANGE XREAD XREADGROUP ZADD ZCARD ZINCRBY ZPOPMIN ZRANGE ZRANGEBYSCORE ZREM ZSCORE".split()
 )
+
+#: How much of an unknown command the error repeats, as in Redis.
+_SHOWN = 128
 
 
 def _unknown(_context: object) -> None:
@@ -74,7 +79,7 @@ class Entry:
         self.encode2 = spec.reply.encode2
         self.encode3 = spec.reply.encode3
         self.may_block = "blocking" in spec.flags
-        self.no_auth = "noauth" in spec.flags
+        self.no_auth = "no_auth" in spec.flags
         #: How many words the name has.
         self.skip = spec.depth
         self.calls = self.nanos = self.rejected = self.failed = 0
@@ -96,16 +101,22 @@ class Entries:
         self.table = table
         self.by_name: dict[bytes, Entry] = {}
         self._containers: dict[bytes, dict[bytes, Entry]] = {}
+        #: What containers do without a subcommand, for those that do something.
+        self._bare: dict[bytes, Entry] = {}
         for spec in table.commands.values():
+            if spec.name in table.containers:
+                self._bare[spec.name.encode()] = Entry(spec)
+                continue
             self.by_name[spec.name.encode()] = self.by_name[spec.name.lower().encode()] = Entry(spec)
         for container in table.containers.values():
             self._containers[container.name.encode()] = {
                 name.encode(): Entry(spec) for name, spec in container.subcommands.items()
             }
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Entry]:
         """Every entry once."""
         yield from {id(entry): entry for entry in self.by_name.values()}.values()
+        yield from self._bare.values()
         for entries in self._containers.values():
             yield from entries.values()
 
@@ -123,6 +134,8 @@ class Entries:
         if container is None:
             raise self._unknown(args)
         if len(args) == 1:
+            if name in self._bare:
+                return self._bare[name]
             shown = quote(args[0]).lower()
             msg = f"wrong number of arguments for '{shown}' command, a subcommand is wanted. Try {shown.upper()} HELP."
             raise InvalidRequestError(msg)
@@ -133,8 +146,12 @@ class Entries:
         return entry
 
     def _unknown(self, args: list[bytes]) -> BrokerError:
-        name = quote(args[0])
+        name = quote(args[0][:_SHOWN])
         if args[0].upper() in _KEY_VALUE:
             return InvalidRequestError(f"unknown command '{name}', this is a message broker: see QPUT, QLEASE, QACK")
-        shown = " ".join(f"'{quote(arg)}'" for arg in args[1:8])
+        shown = ""
+        for arg in args[1:]:
+            if len(shown) >= _SHOWN:
+                break
+            shown += f"'{quote(arg[: _SHOWN - len(shown)])}' "
         return InvalidRequestError(f"unknown command '{name}', with args beginning with: {shown}")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from respmq.commands.context import SlowCall
 
 if TYPE_CHECKING:
     from respmq.commands.spec import Spec
@@ -12,53 +13,41 @@ if TYPE_CHECKING:
     from respmq.server.session import Session
 
 _REDACTED = b"(redacted)"
+#: In which commands how many words behind which word are secret.
+_HIDDEN = {"HELLO": (b"auth", 2), "CONFIG SET": (b"requirepass", 1)}
 _SLOW_ARGS = 32
+#: As in Redis, MONITOR leaves out what administrators do.
+_NOT_SHOWN = frozenset({"admin", "skip_monitor"})
 _SLOW_ARG_LENGTH = 128
+#: How many samples a rate is taken from.
+_SAMPLES = 5
 _ESCAPES = {7: rb"\a", 8: rb"\b", 9: rb"\t", 10: rb"\n", 13: rb"\r", 34: rb"\"", 92: rb"\\"}
-_PRINTED = [
-    _ESCAPES.get(c, bytes([c]) if 32 <= c < 127 else rb"\x%02x" % c)  # noqa: PLR2004 - the printable ASCII range
-    for c in range(256)
-]
+_PRINTED = [_ESCAPES.get(c, bytes([c]) if 32 <= c < 127 else rb"\x%02x" % c) for c in range(256)]
 
 
 def redacted(spec: Spec, args: list[bytes]) -> list[bytes]:
-    """The words of a call with everything secret taken out."""
+    """The words of a call with everything secret taken out, wherever it stands in a call that is wrong otherwise."""
     if spec.name == "AUTH":
         return [args[0], *[_REDACTED] * (len(args) - 1)]
-    if spec.name == "HELLO":
-        shown = list(args)
-        for place, word in enumerate(args):
-            if place > 1 and word.upper() == b"AUTH":
-                shown[place + 1 : place + 3] = [_REDACTED] * len(args[place + 1 : place + 3])
-                break
-        return shown
-    if spec.name == "CONFIG SET":
-        shown = list(args)
-        for place in range(2, len(args) - 1, 2):
-            if args[place].lower() == b"requirepass":
-                shown[place + 1] = _REDACTED
-        return shown
-    return args
+    hidden = _HIDDEN.get(spec.name)
+    if hidden is None:
+        return args
+    word, count = hidden
+    shown = list(args)
+    for place, arg in enumerate(args):
+        if arg.lower() == word:
+            shown[place + 1 : place + 1 + count] = [_REDACTED] * len(args[place + 1 : place + 1 + count])
+    return shown
 
 
 def monitor_line(now: int, address: str, spec: Spec, args: list[bytes]) -> bytes:
     """A command as MONITOR shows it, the same in RESP2 and RESP3; nothing for commands that it leaves out."""
-    if "skip_monitor" in spec.flags:
+    if not spec.flags.isdisjoint(_NOT_SHOWN):
         return b""
+    if address.endswith(":0"):
+        address = "unix:" + address.removesuffix(":0")
     words = b" ".join(b'"' + b"".join(_PRINTED[c] for c in word) + b'"' for word in redacted(spec, args))
     return b"+%d.%06d [0 %b] %b\r\n" % (now // 1000, now % 1000 * 1000, address.encode(), words)
-
-
-@dataclass(frozen=True, slots=True)
-class SlowCall:
-    """An entry of the slow log; `at` in seconds since the epoch."""
-
-    number: int
-    at: int
-    micros: int
-    args: list[bytes]
-    address: str
-    name: bytes
 
 
 class SlowLog:
@@ -100,3 +89,21 @@ def _cut(arg: bytes) -> bytes:
     if len(arg) <= _SLOW_ARG_LENGTH:
         return arg
     return arg[:_SLOW_ARG_LENGTH] + b"... (%d more bytes)" % (len(arg) - _SLOW_ARG_LENGTH)
+
+
+class Rate:
+    """How fast a count grew within the last seconds."""
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[int, int]] = deque(maxlen=_SAMPLES)
+
+    def add(self, nanos: int, count: int) -> None:
+        """Add what the count is at a moment."""
+        self._samples.append((nanos, count))
+
+    def per_second(self) -> int:
+        """By how much it grew in a second; 0 as long as nothing is known."""
+        if len(self._samples) < 2:
+            return 0
+        (began, before), (ended, after) = self._samples[0], self._samples[-1]
+        return round((after - before) * 1_000_000_000 / max(ended - began, 1))

@@ -51,11 +51,12 @@ class Reactor:
         self._connections: dict[int, Connection] = {}
         self._by_session: dict[int, Connection] = {}
         self._touched: list[Connection] = []
-        self._stopping = False
+        self._stopping = self._hurry = False
         self._accepting = False
         self._accept_again = 0.0
         self._sleep = trio.CancelScope()
         state.disconnect = self.disconnect
+        state.backlog = self.backlog
         self._listen(on=True)
 
     # -- the loop --------------------------------------------------------------------------------------------------
@@ -80,9 +81,10 @@ class Reactor:
                 self._close(connection)
             self._poller.close()
 
-    def stop(self) -> None:
-        """Let `run` end."""
+    def stop(self, *, now: bool = False) -> None:
+        """Let `run` end; `now` without waiting for clients to read their answers."""
         self._stopping = True
+        self._hurry = now
         self._sleep.cancel()
 
     def _pass(self) -> float:
@@ -270,6 +272,11 @@ class Reactor:
         if connection is not None:
             self._close(connection)
 
+    def backlog(self, session: Session) -> int:
+        """Bytes that wait for a session's client to read."""
+        connection = self._by_session.get(session.id)
+        return 0 if connection is None else connection.backlog
+
     def _half_close(self, connection: Connection) -> None:
         """Close our side only: closing a socket with unread bytes in it would take the last reply from the client."""
         connection.session.close()
@@ -296,6 +303,7 @@ class Reactor:
         """Every half second: close what is idle for too long or lingers."""
         while True:
             await trio.sleep(0.5)
+            self.state.sample_calls()
             now = trio.current_time()
             timeout = self.state.config.timeout
             idle_since = self.state.engine.now - timeout
@@ -317,7 +325,7 @@ class Reactor:
             session.request_close()
             self._touch(connection)
         self._flush()
-        with trio.move_on_after(self.state.config.shutdown_timeout / 1000):
+        with trio.move_on_after(0 if self._hurry else self.state.config.shutdown_timeout / 1000):
             while any(connection.backlog for connection in self._connections.values()):
                 await trio.lowlevel.wait_readable(self._poller)
                 for fd, event in self._poller.ready():

@@ -11,6 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from respmq.core.model import Message
+from respmq.core.waiting import LeaseWait
 from respmq.errors import BrokerError, InvalidRequestError, NoAuthError, ProtocolError
 from respmq.pending import Pending
 from respmq.resp.limits import BEFORE_LOGIN
@@ -20,6 +21,7 @@ from respmq.resp.writer import encode_error
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from respmq.commands.spec import Spec
     from respmq.server.entries import Entry
     from respmq.server.state import State
 
@@ -49,7 +51,7 @@ class Session:
         "closing",
         "connected_at",
         "engine",
-        "flags",
+        "fd",
         "guarded",
         "handed",
         "id",
@@ -59,7 +61,6 @@ class Session:
         "local_address",
         "monitoring",
         "name",
-        "on_close_request",
         "out",
         "out_size",
         "reader",
@@ -76,6 +77,7 @@ class Session:
         self.id = server.next_client_id()
         self.address = address
         self.local_address = local_address
+        self.fd = -1
         self.connected_at = self.last_active = server.engine.now
         self.reader = RequestReader(server.fast, BEFORE_LOGIN)
         self.out: list[bytes] = []
@@ -119,6 +121,67 @@ class Session:
         self.guarded = (
             self.closing or not self.authenticated or self.reply_mode != "on" or bool(server.monitors) or server.pause is not None
         )
+
+    def log_in(self, user: bytes) -> None:
+        """Be that user from now on."""
+        self.user = user
+        self.set_authenticated(authenticated=True)
+
+    def reset(self) -> None:
+        """Be as a new connection is; what the client has said about its library stays."""
+        self.name = b""
+        self.resp3 = False
+        self.reply_mode = "on"
+        for key in ("no-evict", "no-touch"):
+            self.info.pop(key, None)
+        self.server.set_monitoring(self, on=False)
+        self.reset_user()
+
+    def set_reply_mode(self, mode: str) -> None:
+        """Answer everything (`on`), nothing (`off`), or all but the next command (`skip`)."""
+        if mode != "skip":
+            self.reply_mode = mode
+        elif self.reply_mode != "off":
+            self.reply_mode = "skip-next"
+        self.refresh()
+
+    def monitor(self) -> None:
+        """Show the client all commands from now on."""
+        self.server.set_monitoring(self, on=True)
+
+    # -- what others see and do ------------------------------------------------------------------------------------
+
+    @property
+    def waits(self) -> bool:
+        """Whether a command waits for something."""
+        return self.blocked is not None
+
+    @property
+    def command(self) -> Spec | None:
+        """The command that waits, else the one that ran last."""
+        entry = self._entry or self.last_entry
+        return None if entry is None else entry.spec
+
+    @property
+    def unread(self) -> int:
+        """Bytes that have arrived and were not run yet."""
+        return self.reader.held
+
+    @property
+    def unsent(self) -> int:
+        """Bytes of answers that the client hasn't taken yet."""
+        return sum(map(len, self.out)) + self.server.backlog(self)
+
+    def kill(self) -> None:
+        """End the connection at once."""
+        self.server.disconnect(self)
+
+    def unblock(self, error: BrokerError | None) -> bool:
+        """End the wait for a message, with nothing or with an error; False if there is none."""
+        if not isinstance(self.blocked, LeaseWait):
+            return False
+        self.blocked.resolve([] if error is None else error)
+        return True
 
     # -- bytes in --------------------------------------------------------------------------------------------------
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import hmac
 import secrets
 from collections import Counter, deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from respmq.errors import WrongPasswordError
 from respmq.resp.limits import Limits
 from respmq.resp.reader import FastParser
 from respmq.server.entries import UNKNOWN, Entries, Entry
-from respmq.server.observe import SlowLog, monitor_line
+from respmq.server.observe import Rate, SlowLog, monitor_line
 from respmq.server.pause import Pause
+from respmq.server.session import DEFAULT_USER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from respmq.commands.registry import Table
     from respmq.config import Config
@@ -34,9 +37,7 @@ class State:
         notice: writes a log line.
     """
 
-    def __init__(
-        self, config: Config, engine: Engine, table: Table, timer: Callable[[], int], notice: Notice
-    ) -> None:
+    def __init__(self, config: Config, engine: Engine, table: Table, timer: Callable[[], int], notice: Notice) -> None:
         self.config = config
         self.engine = engine
         self.timer = timer
@@ -53,14 +54,17 @@ class State:
         self.run_id = secrets.token_hex(20)
         #: Where clients can connect, once the server listens.
         self.listening: list[str] = []
-        #: Called by SHUTDOWN, with the reason for the log.
-        self.request_stop: Callable[[str], None] = lambda _reason: None
+        #: Called by SHUTDOWN: the reason for the log, and whether not to wait for clients to read their answers.
+        self.request_stop: Callable[[str, bool], None] = lambda _reason, _now: None
         #: Called with a session whose connection CLIENT KILL ends.
         self.disconnect: Callable[[Session], None] = lambda _session: None
+        #: Bytes that wait for a session's client to read.
+        self.backlog: Callable[[Session], int] = lambda _session: 0
         self.total_connections = self.rejected_connections = 0
         self.input_bytes = self.output_bytes = 0
         self.errors: Counter[str] = Counter()
         self.failed_logins = 0
+        self._rate = Rate()
         self._client_ids = 0
         self.limits = Limits()
         self.slow_nanos = 0
@@ -144,6 +148,7 @@ class State:
 
     def set_monitoring(self, session: Session, *, on: bool) -> None:
         """Begin or end to show a session all commands."""
+        session.monitoring = on
         if on:
             self.monitors[session.id] = session
         elif self.monitors.pop(session.id, None) is None:
@@ -153,9 +158,13 @@ class State:
     def show_to_monitors(self, session: Session, entry: Entry, args: list[bytes]) -> None:
         """Show a command that is about to run to those who watch."""
         line = monitor_line(self.engine.now, session.address, entry.spec, args)
-        if line:
-            for monitor in list(self.monitors.values()):
-                monitor.push(line)
+        if not line:
+            return
+        for monitor in list(self.monitors.values()):
+            monitor.push(line)
+            if monitor.unsent > self.config.client_output_buffer_limit:
+                self.notice("closed a MONITOR that doesn't read", level="warning", client=monitor.address)
+                monitor.kill()
 
     def set_pause(self, until: int, *, writes_only: bool) -> None:
         """Hold back commands until a moment. A pause that is on already only gets longer and stricter."""
@@ -173,6 +182,26 @@ class State:
             self.refresh_sessions()
             pause.end()
 
+    # -- users -----------------------------------------------------------------------------------------------------
+
+    def authenticate(self, client: str, user: bytes, password: bytes) -> None:
+        """Check a password; `client` is the address for the log.
+
+        Raises:
+            WrongPasswordError: there is no such user, or it is not the password.
+        """
+        expected = self.config.requirepass.encode()
+        if self.has_user(user) and (not expected or hmac.compare_digest(password, expected)):
+            return
+        self.failed_logins += 1
+        self.notice("login failed", level="warning", client=client)
+        msg = "invalid username-password pair or user is disabled."
+        raise WrongPasswordError(msg)
+
+    def has_user(self, name: bytes) -> bool:
+        """Whether there is a user of that name."""
+        return name == DEFAULT_USER
+
     # -- counting --------------------------------------------------------------------------------------------------
 
     def count(self, entry: Entry, nanos: int) -> None:
@@ -187,7 +216,9 @@ class State:
         self.errors[error.code] += 1
 
     def log_slow(self, session: Session, entry: Entry, args: list[bytes], nanos: int) -> None:
-        """A command took long."""
+        """A command took long. One that doesn't exist may be a mistyped AUTH, and isn't kept."""
+        if entry is self.unknown_entry:
+            return
         self.slow_log.add(session, entry.spec, args, self.engine.now // 1000, nanos // 1000)
 
     def protocol_error(self, session: Session, error: ProtocolError) -> None:
@@ -195,11 +226,37 @@ class State:
         self.errors[error.code] += 1
         self.notice("protocol error", level="warning", client=session.address, error=error.text)
 
+    @property
+    def table(self) -> Table:
+        """All commands."""
+        return self.entries.table
+
+    @property
+    def calls(self) -> Iterable[Entry]:
+        """What is counted about each command and subcommand."""
+        return self.entries
+
     def call_counts(self) -> tuple[int, int]:
         """How many commands were called, and how many of them failed."""
-        calls = failed = 0
-        entry: Any
+        calls, failed = self.unknown_entry.calls, self.unknown_entry.failed
         for entry in self.entries:
             calls += entry.calls
             failed += entry.failed
         return calls, failed
+
+    def sample_calls(self) -> None:
+        """Note how many commands were called until now, for `calls_per_second`."""
+        self._rate.add(self.timer(), self.call_counts()[0])
+
+    def calls_per_second(self) -> int:
+        """How many commands were called in each of the last seconds."""
+        return self._rate.per_second()
+
+    def reset_counts(self) -> None:
+        """Begin to count anew."""
+        for entry in (*self.entries, self.unknown_entry):
+            entry.calls = entry.nanos = entry.rejected = entry.failed = 0
+        self.total_connections = self.rejected_connections = 0
+        self.input_bytes = self.output_bytes = self.failed_logins = 0
+        self.errors.clear()
+        self._rate = Rate()
