@@ -37,14 +37,14 @@ What to do next:
 """
 
 
-class _UnexpectedError(click.ClickException):
+class UnexpectedError(click.ClickException):
     """The broker did not do what the demo says it does."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"the demo failed: {what}")
 
 
-class _Session:
+class Session:
     """A redis-cli session: types commands, shows and checks the replies."""
 
     def __init__(self, execute: Callable[..., Reply], prompt: str) -> None:
@@ -68,7 +68,7 @@ class _Session:
             case [[b"mail", bytes(), bytes(token), *found]] if found == [attempt, body.encode()]:
                 return token.decode()
             case _:
-                raise _UnexpectedError(f'the message "{body}" was due, attempt {attempt}')
+                raise UnexpectedError(f'the message "{body}" was due, attempt {attempt}')
 
 
 @click.command()
@@ -89,16 +89,21 @@ def demo() -> None:
         click.echo(f"A broker listens on 127.0.0.1:{port} for as long as this demo runs. A redis-cli session with it:")
         try:
             execute = cast("Callable[..., Reply]", client.execute_command)
-            _tell(_Session(execute, f"127.0.0.1:{port}"))
+            tell(Session(execute, f"127.0.0.1:{port}"))
         except redis.RedisError as error:
-            raise _UnexpectedError(str(error)) from None
+            raise UnexpectedError(str(error)) from None
     click.echo(f"\n{_NEXT}", nl=False)
 
 
-def _tell(session: _Session) -> None:
+def tell(session: Session) -> None:
+    """The story.
+
+    Raises:
+        UnexpectedError: a reply is not what it should be.
+    """
     session.expect(
         OK,
-        "A queue. Who leases a message has 30 seconds to ack it; after two failed attempts it is a dead letter.",
+        "A queue: who leases a message has 30 seconds to ack it, after two failures it is a dead letter.",
         "QDECLARE", "mail", "ACKTIMEOUT", "30s", "MAXATTEMPTS", "2", "RETRYDELAY", "5s",
     )  # fmt: skip
     _check(session.step("A message. The reply is its id.", "QPUT", "mail", "welcome ann") is not None, "an id was due")
@@ -117,7 +122,7 @@ def _tell(session: _Session) -> None:
             found = (letter.get(b"body"), letter.get(b"reason"), letter.get(b"error"))
             _check(found == (b"welcome bob", b"max_attempts", b"ack timeout"), "the expired message was due")
         case _:
-            raise _UnexpectedError("one dead letter was due")
+            raise UnexpectedError("one dead letter was due")
     session.expect(1, "The cause is found and removed: give it another life.", "QDEAD", "REPLAY", "mail")
     token = session.lease(1, "welcome bob", "It is leased again, its attempts counted anew ...", "QLEASE", "mail")
     session.expect(1, "... and done at last.", "QACK", "mail", token)
@@ -125,7 +130,7 @@ def _tell(session: _Session) -> None:
 
 def _check(holds: bool, due: str) -> None:  # noqa: FBT001 - a condition, as in an assert
     if not holds:
-        raise _UnexpectedError(due)
+        raise UnexpectedError(due)
 
 
 @contextlib.contextmanager
@@ -153,4 +158,4 @@ def _port(banner: Iterable[str]) -> int:
         match = _LISTENING.fullmatch(line)
         if match is not None:
             return int(match[1])
-    raise _UnexpectedError("its broker did not start")
+    raise UnexpectedError("its broker did not start")

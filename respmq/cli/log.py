@@ -35,11 +35,11 @@ class Log:
 
     Args:
         config: `loglevel` is looked up for every event, so that CONFIG SET takes effect at once.
-        stream: where the lines go.
+        stream: where the lines go; None, as `sys.stderr` is where it was closed, loses them.
         clock: seconds, for the limit of repeated events.
     """
 
-    def __init__(self, config: Config, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, config: Config, stream: TextIO | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._config = config
         self._limiter = RateLimiter(_LIMIT, INTERVAL, clock)
         #: How serious the lines were that a summary may have to be written for.
@@ -69,11 +69,11 @@ class Log:
         write(event, **details)
 
 
-def _processors(log_format: str, stream: TextIO) -> list[Processor]:
+def _processors(log_format: str, stream: TextIO | None) -> list[Processor]:
     stamp = TimeStamper(fmt="iso", utc=True)
     if log_format == "json":
         return [add_log_level, stamp, format_exc_info, _in_order, JSONRenderer()]
-    colors = stream.isatty() and not os.environ.get("NO_COLOR")
+    colors = stream is not None and stream.isatty() and not os.environ.get("NO_COLOR")
     return [add_log_level, stamp, ConsoleRenderer(colors=colors, sort_keys=False, exception_formatter=plain_traceback)]
 
 
@@ -86,11 +86,13 @@ def _in_order(_logger: WrappedLogger, _method: str, event_dict: EventDict) -> Ev
 class _Lines:
     """Writes finished lines, as structlog's own loggers do, except that a failure loses the line."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
 
     def info(self, line: str) -> None:
         """Write a line."""
+        if self._stream is None:
+            return
         try:
             self._stream.write(line + "\n")
             self._stream.flush()

@@ -42,7 +42,7 @@ class SettingOption(click.Option):
         if isinstance(kind, YesNo):
             more["is_flag"] = False
             more["flag_value"] = "yes"
-        shown = f"{metadata['help']}  [{_default(setting)}]"
+        shown = f"{metadata['help']}  [{default_shown(setting)}]"
         super().__init__([f"--{setting}", name], metavar=kind.form, help=shown, **more)
 
 
@@ -58,7 +58,7 @@ def flags_given(values: dict[str, Any]) -> dict[str, str]:
     return given
 
 
-def _default(setting: str) -> str:
+def default_shown(setting: str) -> str:
     """A setting's default as one would write it."""
     value = getattr(_DEFAULTS, FIELDS[setting].name)
     kind = kind_of(setting)
