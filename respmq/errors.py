@@ -55,13 +55,30 @@ class QueueFullError(BrokerError):
 
 
 class QueueConfigConflictError(BrokerError):
-    """`CONFLICT`: the queue exists with other settings than those declared."""
+    """`CONFLICT`: the queue or exchange exists with other settings than those declared."""
 
     code = "CONFLICT"
 
 
+class ExchangeNotFoundError(BrokerError):
+    """`NOEXCHANGE`: the command names an exchange that doesn't exist."""
+
+    code = "NOEXCHANGE"
+
+    @classmethod
+    def named(cls, name: bytes) -> ExchangeNotFoundError:
+        """The error for the unknown exchange `name`."""
+        return cls(f"no such exchange '{quote(name)}'")
+
+
+class InvalidTopicError(BrokerError):
+    """`INVALIDTOPIC`: not a possible topic or pattern, or a topic of the broker's own."""
+
+    code = "INVALIDTOPIC"
+
+
 class InvalidNameError(BrokerError):
-    """`INVALIDNAME`: not a possible queue name."""
+    """`INVALIDNAME`: not a possible name of a queue or exchange."""
 
     code = "INVALIDNAME"
 

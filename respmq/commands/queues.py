@@ -19,7 +19,7 @@ from respmq.commands.arguments import (
 from respmq.commands.context import Context
 from respmq.commands.registry import command
 from respmq.commands.replies import BULKS, INTEGER, MAP, OK
-from respmq.core.broker import SETTING_NAMES, setting_value
+from respmq.core.directory import SETTING_NAMES, setting_value
 from respmq.core.model import QueueSettings
 
 if TYPE_CHECKING:

@@ -6,52 +6,35 @@ that nothing has changed. Names, ids, tokens and bodies are bytes, durations and
 
 from __future__ import annotations
 
-import dataclasses
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
+from respmq.core.consumers import Consumer
 from respmq.core.deadlines import WAITER_RANK
+from respmq.core.directory import Directory
+from respmq.core.events import Router
+from respmq.core.exchanges import Exchanges
 from respmq.core.hub import TICK_BUDGET, Hub
-from respmq.core.model import (
-    Description,
-    Message,
-    QueueSettings,
-    describe,
-    describe_dead,
-    describe_live,
-)
-from respmq.core.names import check_queue_name
-from respmq.core.queue import Queue
+from respmq.core.model import Description, Message, describe, describe_dead, describe_live
 from respmq.core.requests import Request
-from respmq.core.stats import BrokerStats, QueueStats
+from respmq.core.stats import BrokerStats
 from respmq.core.takers import serve_lines
 from respmq.core.waiting import Waiter, take
-from respmq.errors import (
-    BrokerError,
-    InvalidRequestError,
-    OutOfMemoryError,
-    QueueConfigConflictError,
-    QueueNotFoundError,
-    TooBigError,
-    quote,
-)
-from respmq.globs import glob_match
+from respmq.errors import InvalidRequestError, OutOfMemoryError, TooBigError, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from respmq.core.consumers import Sink
     from respmq.core.model import DeadLetter, Extra
+    from respmq.core.queue import Queue
     from respmq.core.waiting import Deliveries, LeaseWait
 
-#: The name under which a setting is declared, for error texts and QCONFIG.
-SETTING_NAMES = {field.name: field.name.replace("_", "") for field in dataclasses.fields(QueueSettings)}
-_DURATIONS = frozenset({"ack_timeout", "retry_delay", "max_retry_delay", "ttl", "dedupe"})
+#: How many deaths one call of `serve` announces.
+ANNOUNCE_AT_ONCE = 100
 _UNLIMITED_BUDGET = 1 << 62
 
-T = TypeVar("T")
-
-
-class Broker:
+class Broker(Directory):
     """A broker.
 
     Args:
@@ -63,15 +46,18 @@ class Broker:
     def __init__(
         self, now: int, random_bytes: Callable[[int], bytes], uniform: Callable[[float, float], float]
     ) -> None:
-        self._hub = Hub(now, random_bytes, uniform)
-        self._queues: dict[bytes, Queue] = {}
-        self._waits = 0
-        #: Queues that have both ready messages and waiters, so that `serve` has work.
-        self.unserved = self._hub.dirty
-        #: Limits and habits that the server's configuration may change at any time. 0 is no limit.
-        self.auto_declare = False
+        hub = Hub(now, random_bytes, uniform)
+        super().__init__(hub)
+        self._takers = 0
+        self._tags = 0
+        self._consumers: dict[bytes, Consumer] = {}
+        #: What `serve` has to do: it is looked at after each command.
+        self.unserved = hub.agenda
+        #: Limits that the server's configuration may change at any time. 0 is no limit.
         self.max_message_size = 0
         self.max_memory = 0
+        self.topics = Router(self.find, self._check_size, self._has_room, hub.obituaries)
+        self.exchanges = Exchanges(self.topics, self._check_size, self.find)
 
     # -- time ------------------------------------------------------------------------------------------------------
 
@@ -104,7 +90,7 @@ class Broker:
         deadlines = hub.deadlines
         while hub.budget > 0:
             when = deadlines.next()
-            if hub.dirty and (when is None or when > hub.now or deadlines.next_rank() == WAITER_RANK):
+            if hub.agenda and (when is None or when > hub.now or deadlines.next_rank() == WAITER_RANK):
                 # Not before all queues have come to this moment: a client may wait on several of them.
                 self.serve()
                 continue
@@ -115,7 +101,7 @@ class Broker:
             if due is not None:
                 hub.budget -= 1
                 due.due()
-        if hub.dirty:
+        if hub.agenda:
             self.serve()
         hub.now = max(hub.now, now)
         hub.dig()
@@ -125,91 +111,31 @@ class Broker:
 
     # -- queues ----------------------------------------------------------------------------------------------------
 
-    def declare(self, name: bytes, settings: QueueSettings) -> None:
-        """Create a queue, or confirm that it exists with equal settings.
-
-        Raises:
-            InvalidNameError: not a possible queue name.
-            QueueConfigConflictError: it exists with other settings.
-        """
-        queue = self._queues.get(name)
-        if queue is None:
-            check_queue_name(name)
-            self._queues[name] = Queue(name, settings, self._hub)
-            return
-        differing = [
-            f"{SETTING_NAMES[field.name].upper()} is {_shown(field.name, queue.settings)}, "
-            f"not {_shown(field.name, settings)}"
-            for field in dataclasses.fields(QueueSettings)
-            if getattr(queue.settings, field.name) != getattr(settings, field.name)
-        ]
-        if differing:
-            msg = f"queue '{quote(name)}' exists with other settings: {'; '.join(differing)}"
-            raise QueueConfigConflictError(msg)
-
     def delete(self, name: bytes) -> int:
         """Delete a queue with all that is in it; whoever waits for it is told. Returns 1.
 
         Raises:
             QueueNotFoundError: no such queue.
         """
-        queue = self._find(name)
+        queue = self.find(name)
         del self._queues[name]
-        for taker in list(queue.takers):
+        for consumer in queue.consumers:
+            del self._consumers[consumer.tag]
+        for taker in dict.fromkeys([*queue.takers, *queue.consumers]):
             taker.queue_deleted(queue)
+        self.topics.forget_queue(name)
+        self.exchanges.forget_queue(name)
         queue.close()
         return 1
 
-    def purge(self, name: bytes) -> int:
-        """Drop a queue's ready and delayed messages and return how many there were.
-
-        Raises:
-            QueueNotFoundError: no such queue.
-        """
-        return self._find(name).purge()
-
-    def names(self, match: bytes | None = None) -> list[bytes]:
-        """The names of all queues (that match a glob), sorted."""
-        return sorted(name for name in self._queues if match is None or glob_match(match, name))
-
-    def settings(self, name: bytes) -> QueueSettings:
-        """The settings of a queue.
-
-        Raises:
-            QueueNotFoundError: no such queue.
-        """
-        return self._find(name).settings
-
-    def stats(self, name: bytes) -> QueueStats:
-        """The statistics of a queue.
-
-        Raises:
-            QueueNotFoundError: no such queue.
-        """
-        queue = self._find(name)
-        return QueueStats(
-            name=name,
-            ready=queue.ready,
-            delayed=queue.delayed,
-            in_flight=len(queue.leases),
-            dead=len(queue.dead),
-            consumers=0,
-            waiters=len(queue.takers),
-            oldest_ready_age=queue.oldest_ready_age(),
-            enqueued=queue.enqueued,
-            delivered=queue.delivered,
-            acked=queue.acked,
-            retried=queue.retried,
-            dead_lettered=queue.dead_lettered,
-            dead_dropped=queue.dead_dropped,
-            duplicates=queue.duplicates,
-            expired_leases=queue.expired_leases,
-            bytes=queue.bytes,
-        )
-
     def broker_stats(self) -> BrokerStats:
         """Counts over the whole broker."""
-        return BrokerStats(queues=len(self._queues))
+        return BrokerStats(
+            queues=len(self._queues),
+            subscriptions=self.topics.subscriptions,
+            bindings=self.topics.bindings,
+            binding_drops=self.topics.binding_drops,
+        )
 
     # -- messages --------------------------------------------------------------------------------------------------
 
@@ -233,10 +159,10 @@ class Broker:
         """
         queue = self._queues.get(name)
         if queue is None:
-            return self._declaring((name,), lambda: self.put(name, body, id, priority, delay, extra))
+            return self.declaring((name,), lambda: self.put(name, body, id, priority, delay, extra))
         size = len(body) if extra is None else len(body) + extra.size
         if size > self.max_message_size > 0:
-            raise self._too_big(size)
+            self._check_size(size)
         if self._hub.used > self.max_memory > 0:
             raise self._out_of_memory()
         if delay:
@@ -254,10 +180,10 @@ class Broker:
         """
         queue = self._queues.get(name)
         if queue is None:
-            return self._declaring((name,), lambda: self.put_many(name, bodies))
+            return self.declaring((name,), lambda: self.put_many(name, bodies))
         size = max(map(len, bodies), default=0)
         if size > self.max_message_size > 0:
-            raise self._too_big(size)
+            self._check_size(size)
         if self._hub.used > self.max_memory > 0:
             raise self._out_of_memory()
         return queue.put_many(bodies)
@@ -288,7 +214,7 @@ class Broker:
             # The common case, kept short.
             queue = self._queues.get(names[0])
             if queue is None:
-                return self._declaring(names, lambda: self.lease(names, count, wait, lease, full=full))
+                return self.declaring(names, lambda: self.lease(names, count, wait, lease, full=full))
             taken: list[Message] = []
             if queue.ready:
                 queue.take(count, lease, taken)
@@ -299,7 +225,7 @@ class Broker:
             return self._wait([queue], count, wait, lease, None, full=full)
         queues = [self._queues[name] for name in dict.fromkeys(names) if name in self._queues]
         if len(queues) < len(set(names)):
-            return self._declaring(names, lambda: self.lease(names, count, wait, lease, request, full=full))
+            return self.declaring(names, lambda: self.lease(names, count, wait, lease, request, full=full))
         known = None
         if request is not None:
             known = queues[0].requests.get(request)
@@ -317,8 +243,7 @@ class Broker:
     def _wait(
         self, queues: list[Queue], count: int, wait: int, lease: int | None, request: Request | None, *, full: bool
     ) -> LeaseWait:
-        self._waits += 1
-        waiter = Waiter(self._waits, queues, count, lease, request, self._hub.deadlines)
+        waiter = Waiter(self._next_taker(), queues, count, lease, request, self._hub.deadlines)
         waiter.full = full
         self._set_wait(waiter, wait)
         return waiter.wait
@@ -337,8 +262,57 @@ class Broker:
         waiter.set_deadline(hub.deadlines.set(hub.now + wait, WAITER_RANK, waiter) if wait else None)
 
     def serve(self) -> None:
-        """Hand ready messages to those who wait, the one who has waited longest first."""
-        serve_lines(self._hub.dirty)
+        """Hand ready messages to those who wait, the one who has waited longest first, and announce deaths.
+
+        Of very many deaths the first are announced now, the others in the next calls: an announcement can push a
+        message out of a full queue, whose death is announced in turn.
+        """
+        hub = self._hub
+        agenda = hub.agenda
+        announced = 0
+        while agenda:
+            if hub.obituaries in agenda:
+                if announced >= ANNOUNCE_AT_ONCE:
+                    break
+                del agenda[hub.obituaries]
+                letters = hub.obituaries.take(ANNOUNCE_AT_ONCE)
+                announced += len(letters)
+                for letter in letters:
+                    self.topics.announce(letter)
+            serve_lines(agenda)
+        hub.budget -= announced
+        if hub.obituaries:
+            agenda[hub.obituaries] = None
+
+    def _next_taker(self) -> int:
+        self._takers += 1
+        return self._takers
+
+    def consume(self, name: bytes, prefetch: int, sink: Sink, full: bool = False) -> Consumer:  # noqa: FBT001, FBT002
+        """Add a consumer: messages are delivered to `sink` as long as fewer than `prefetch` are unsettled.
+
+        Raises:
+            QueueNotFoundError: no such queue.
+        """
+        queue = self._queues.get(name)
+        if queue is None:
+            return self.declaring((name,), lambda: self.consume(name, prefetch, sink, full))
+        self._tags += 1
+        consumer = Consumer(b"ctag-%d" % self._tags, queue, prefetch, sink, self._next_taker, full=full)
+        self._consumers[consumer.tag] = consumer
+        return consumer
+
+    def cancel(self, tag: bytes) -> int:
+        """Remove a consumer; its leases are given back as failures. Returns how many there were.
+
+        Raises:
+            InvalidRequestError: no such consumer.
+        """
+        consumer = self._consumers.pop(tag, None)
+        if consumer is None:
+            msg = f"no such consumer '{quote(tag)}'"
+            raise InvalidRequestError(msg)
+        return consumer.remove()
 
     def undeliver(self, messages: Iterable[tuple[bytes, bytes]]) -> None:
         """Take back leases, as (queue, token), that never reached their client: the last one first, so all stand as before."""
@@ -355,7 +329,7 @@ class Broker:
             QueueNotFoundError: no such queue.
         """
         queue = self._queues.get(name)
-        return self._find(name).ack(tokens) if queue is None else queue.ack(tokens)
+        return self.find(name).ack(tokens) if queue is None else queue.ack(tokens)
 
     def nack(self, name: bytes, token: bytes, delay: int | None = None, error: bytes | None = None) -> int:
         """Settle a lease as failed: the message is retried after `delay` (None: the backoff), or dies. 0: it was stale.
@@ -363,7 +337,7 @@ class Broker:
         Raises:
             QueueNotFoundError: no such queue.
         """
-        return self._find(name).fail(token, delay, error)
+        return self.find(name).fail(token, delay, error)
 
     def reject(self, name: bytes, token: bytes, error: bytes | None = None) -> int:
         """Settle a lease by letting its message die. 0: it was stale.
@@ -371,7 +345,7 @@ class Broker:
         Raises:
             QueueNotFoundError: no such queue.
         """
-        return self._find(name).reject(token, error)
+        return self.find(name).reject(token, error)
 
     def release(self, name: bytes, token: bytes, delay: int | None = None) -> int:
         """Settle a lease as if it had not been: the message stands where it stood. 0: it was stale.
@@ -379,7 +353,7 @@ class Broker:
         Raises:
             QueueNotFoundError: no such queue.
         """
-        return self._find(name).give_back(token, delay)
+        return self.find(name).give_back(token, delay)
 
     def touch(self, name: bytes, tokens: tuple[bytes, ...], duration: int | None = None) -> int:
         """Renew leases for `duration` (None: ACKTIMEOUT) from now and return how many there were.
@@ -387,7 +361,7 @@ class Broker:
         Raises:
             QueueNotFoundError: no such queue.
         """
-        return self._find(name).touch(tokens, duration)
+        return self.find(name).touch(tokens, duration)
 
     def peek(self, name: bytes, state: int, count: int, offset: int) -> list[Description]:
         """Descriptions of messages in `state`, in the order in which they are handed out, fall due or expire.
@@ -395,7 +369,7 @@ class Broker:
         Raises:
             QueueNotFoundError: no such queue.
         """
-        return [describe_live(m) for m in islice(self._find(name).peek(state), offset, offset + count)]
+        return [describe_live(m) for m in islice(self.find(name).peek(state), offset, offset + count)]
 
     def show(self, name: bytes, id: bytes) -> Description | None:
         """The description of a message by its id: the live one, else the latest dead one, else None.
@@ -403,7 +377,7 @@ class Broker:
         Raises:
             QueueNotFoundError: no such queue.
         """
-        queue = self._find(name)
+        queue = self.find(name)
         message = queue.live.get(id)
         if message is not None:
             return describe_live(message)
@@ -416,7 +390,7 @@ class Broker:
         Raises:
             QueueNotFoundError: no such queue.
         """
-        return self._find(name).delete(ids)
+        return self.find(name).delete(ids)
 
     # -- dead letters ----------------------------------------------------------------------------------------------
 
@@ -426,7 +400,7 @@ class Broker:
         Raises:
             QueueNotFoundError: no such queue.
         """
-        return [describe_dead(letter) for letter in islice(self._find(name).dead, offset, offset + count)]
+        return [describe_dead(letter) for letter in islice(self.find(name).dead, offset, offset + count)]
 
     def dead_count(self, name: bytes) -> int:
         """How many dead letters a queue has.
@@ -434,7 +408,7 @@ class Broker:
         Raises:
             QueueNotFoundError: no such queue.
         """
-        return len(self._find(name).dead)
+        return len(self.find(name).dead)
 
     def pop_dead(self, name: bytes, count: int = 1) -> list[Description]:
         """Remove the oldest dead letters and return their descriptions.
@@ -442,7 +416,7 @@ class Broker:
         Raises:
             QueueNotFoundError: no such queue.
         """
-        letters: list[DeadLetter] = self._find(name).pop_dead(count)
+        letters: list[DeadLetter] = self.find(name).pop_dead(count)
         return [describe_dead(letter) for letter in letters]
 
     def replay_dead(self, name: bytes, ids: tuple[bytes, ...] = ()) -> int:
@@ -451,7 +425,7 @@ class Broker:
         Raises:
             QueueNotFoundError: no such queue.
         """
-        return self._find(name).replay(ids)
+        return self.find(name).replay(ids)
 
     def purge_dead(self, name: bytes, ids: tuple[bytes, ...] = ()) -> int:
         """Remove dead letters (all without ids) and return how many there were.
@@ -459,39 +433,17 @@ class Broker:
         Raises:
             QueueNotFoundError: no such queue.
         """
-        return self._find(name).purge_dead(ids)
+        return self.find(name).purge_dead(ids)
 
-    # -- errors ----------------------------------------------------------------------------------------------------
+    # -- limits ----------------------------------------------------------------------------------------------------
 
-    def _find(self, name: bytes) -> Queue:
-        queue = self._queues.get(name)
-        if queue is None:
-            check_queue_name(name)
-            raise QueueNotFoundError.named(name)
-        return queue
+    def _check_size(self, size: int) -> None:
+        if size > self.max_message_size > 0:
+            msg = f"the message is {size} bytes, max-message-size allows {self.max_message_size}"
+            raise TooBigError(msg)
 
-    def _declaring(self, names: Iterable[bytes], action: Callable[[], T]) -> T:
-        """Do `action` once the queues among `names` that aren't there are declared, if that is the habit.
-
-        Raises:
-            BrokerError: they may not be declared, or `action` can't be done; then none of them stays.
-        """
-        missing = [name for name in dict.fromkeys(names) if name not in self._queues]
-        for name in missing:
-            if not self.auto_declare:
-                self._find(name)
-            check_queue_name(name)
-        for name in missing:
-            self.declare(name, QueueSettings())
-        try:
-            return action()
-        except BrokerError:
-            for name in missing:
-                del self._queues[name]
-            raise
-
-    def _too_big(self, size: int) -> TooBigError:
-        return TooBigError(f"the message is {size} bytes, max-message-size allows {self.max_message_size}")
+    def _has_room(self) -> bool:
+        return not self._hub.used > self.max_memory > 0
 
     def _out_of_memory(self) -> OutOfMemoryError:
         return OutOfMemoryError(
@@ -508,18 +460,3 @@ def _check_delay(delay: int, queue_ttl: int | None, own_ttl: int | None) -> None
                 "the message would die before it is ready"
             )
             raise InvalidRequestError(msg)
-
-
-def setting_value(field: str, settings: QueueSettings) -> str | int | float | None:
-    """A setting as QCONFIG shows it: durations in seconds."""
-    value: str | int | float | None = getattr(settings, field)
-    if field in _DURATIONS and isinstance(value, int):
-        return value // 1000 if value % 1000 == 0 else value / 1000
-    return value
-
-
-def _shown(field: str, settings: QueueSettings) -> str:
-    value = setting_value(field, settings)
-    if value is None:
-        return "none"
-    return f"{value:g}s" if field in _DURATIONS and not isinstance(value, str) else str(value)

@@ -11,6 +11,7 @@ from respmq.core.ids import TokenMaker
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from respmq.core.model import DeadLetter
     from respmq.core.queue import Queue
 
 #: What a message costs beside its body: the object, its id, its places in index and line. Counted for `maxmemory`.
@@ -19,8 +20,40 @@ MESSAGE_OVERHEAD = 350
 #: How many expiries, promotions or releases of memory one tick does before others get their turn.
 TICK_BUDGET = 2_000
 
+#: What is to be done after a command: queues that have both ready messages and takers, and deaths to be announced.
+Agenda = OrderedDict["Queue | Obituaries", None]
+
 #: Something that holds many objects and can be emptied one by one.
 Container = dict[Any, Any] | deque[Any] | list[Any]
+
+
+class Obituaries:
+    """Deaths that are still to be announced, in the order in which they happened."""
+
+    __slots__ = ("_agenda", "_letters", "wanted")
+
+    def __init__(self, agenda: Agenda) -> None:
+        self._agenda = agenda
+        self._letters: deque[DeadLetter] = deque()
+        #: Whether anybody could hear an announcement.
+        self.wanted = False
+
+    def __len__(self) -> int:
+        return len(self._letters)
+
+    def add(self, letter: DeadLetter) -> None:
+        """A message has died. What is itself a copy of an announcement is not announced again."""
+        extra = letter.message.extra
+        if self.wanted and (extra is None or not extra.announcement):
+            self._letters.append(letter)
+            self._agenda[self] = None
+
+    def take(self, most: int) -> list[DeadLetter]:
+        """Remove and return the first ones; those that are left stay on the agenda."""
+        letters = [self._letters.popleft() for _ in range(min(most, len(self._letters)))]
+        if self._letters:
+            self._agenda[self] = None
+        return letters
 
 
 class Hub:
@@ -30,7 +63,7 @@ class Hub:
     and never backwards. `uniform(a, b)` and `random_bytes(n)` are the sources of chance.
     """
 
-    __slots__ = ("budget", "deadlines", "dirty", "graveyard", "now", "random_bytes", "tokens", "uniform", "used")
+    __slots__ = ("agenda", "budget", "deadlines", "graveyard", "now", "obituaries", "random_bytes", "tokens", "uniform", "used")
 
     def __init__(
         self, now: int, random_bytes: Callable[[int], bytes], uniform: Callable[[float, float], float]
@@ -40,8 +73,8 @@ class Hub:
         self.uniform = uniform
         self.deadlines = Deadlines()
         self.tokens = TokenMaker(random_bytes)
-        #: Queues that have both ready messages and waiters.
-        self.dirty: OrderedDict[Queue, None] = OrderedDict()
+        self.agenda: Agenda = OrderedDict()
+        self.obituaries = Obituaries(self.agenda)
         #: Bytes held, for `maxmemory`.
         self.used = 0
         self.budget = TICK_BUDGET

@@ -39,7 +39,7 @@ class LazyHeap(Generic[K]):
         self.heap: list[tuple[K, int, Message]] = []
         self._count = 0
         self._limit = _SWEEP_FROM
-        self._valid = valid
+        self._valid: Callable[[Message, K], bool] = valid
 
     def add(self, key: K, message: Message) -> None:
         """Add an entry; among equal keys the first added comes first."""

@@ -67,12 +67,14 @@ class QueueSettings:
 class Extra:
     """What most messages don't have, kept apart so that those that have none don't pay for it."""
 
-    __slots__ = ("attachments", "headers", "size", "ttl")
+    __slots__ = ("announcement", "attachments", "headers", "size", "ttl")
 
     def __init__(self, headers: dict[bytes, bytes], attachments: tuple[bytes, ...], ttl: int | None) -> None:
         self.headers = headers
         self.attachments = attachments
         self.ttl = ttl
+        #: Whether the message is a copy of the announcement of a death: its own death is not announced.
+        self.announcement = False
         self.size = sum(len(k) + len(v) for k, v in headers.items()) + sum(map(len, attachments))
 
 

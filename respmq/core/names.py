@@ -1,4 +1,4 @@
-"""What a queue may be called."""
+"""What queues and exchanges may be called."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ _MAX_NAME = 200
 _NAME = re.compile(rb"[A-Za-z0-9_:/@{}-]+(?:\.[A-Za-z0-9_:/@{}-]+)*")
 
 
-def check_queue_name(name: bytes) -> None:
-    """Check a queue name.
+def check_name(name: bytes, what: str = "queue") -> None:
+    """Check the name of a queue or exchange.
 
     Raises:
         InvalidNameError: the name is empty, too long, has a character or an empty word that a name can't have, or
             is an option word of QLEASE.
     """
     if not name:
-        msg = "a queue name is 1 to 200 bytes, this one is empty"
+        msg = f"a name of 1 to {_MAX_NAME} bytes is wanted for the {what}, this one is empty"
     elif len(name) > _MAX_NAME:
-        msg = f"queue name '{quote(name)}' is {len(name)} bytes long, at most {_MAX_NAME} are allowed"
+        msg = f"{what} name '{quote(name)}' is {len(name)} bytes long, at most {_MAX_NAME} are allowed"
     elif _NAME.fullmatch(name) is None:
-        msg = f"queue name '{quote(name)}' must be made of A-Z a-z 0-9 . _ : / @ {{ }} - without an empty word between dots"
+        msg = (
+            f"{what} name '{quote(name)}' must be made of A-Z a-z 0-9 . _ : / @ {{ }} - without an empty word before, "
+            "between or after dots"
+        )
     elif name.upper() in RESERVED:
-        msg = f"queue name '{quote(name)}' is an option of QLEASE, choose another name"
+        msg = f"{what} name '{quote(name)}' is an option word of QLEASE, choose another one"
     else:
         return
     raise InvalidNameError(msg)

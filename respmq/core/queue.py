@@ -27,6 +27,7 @@ from respmq.errors import QueueFullError, quote
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from respmq.core.consumers import Consumer
     from respmq.core.hub import Hub
     from respmq.core.model import QueueSettings, Reason
     from respmq.core.requests import Request, RequestKey
@@ -64,13 +65,12 @@ class Queue:
         self.requests: dict[RequestKey, Request] = {}
         #: Who takes what becomes ready, the one at the head first.
         self.takers: OrderedDict[Taker, None] = OrderedDict()
+        self.consumers: dict[Consumer, None] = {}
         self._alarm = Alarm(hub.deadlines, self)
 
     # -- putting ---------------------------------------------------------------------------------------------------
 
-    def put(
-        self, body: bytes, id: bytes | None, priority: int, delay: int, extra: Extra | None
-    ) -> bytes | None:
+    def put(self, body: bytes, id: bytes | None, priority: int, delay: int, extra: Extra | None) -> bytes | None:
         """Store a message and return its id, or None if it is a duplicate.
 
         Raises:
@@ -120,7 +120,7 @@ class Queue:
         self.ready += 1
         self._line.append(message)
         if self.takers:
-            self._hub.dirty[self] = None
+            self._hub.agenda[self] = None
 
     def _make_room(self, count: int) -> None:
         settings = self.settings
@@ -144,6 +144,12 @@ class Queue:
         return self._window.holds(id, now) or self._ids.made_since(id, now - self.settings.dedupe)
 
     # -- leasing and settling --------------------------------------------------------------------------------------
+
+    def join(self, taker: Taker) -> None:
+        """Stand at the end of the line."""
+        self.takers[taker] = None
+        if self.ready:
+            self._hub.agenda[self] = None
 
     def take(self, count: int, duration: int | None, taken: list[Message]) -> None:
         """Lease up to `count` messages for `duration` (None: ACKTIMEOUT) and append them to `taken`."""
@@ -234,7 +240,7 @@ class Queue:
         if self._eviction is not None:
             self._eviction.return_to_place(message)
         if self.takers:
-            self._hub.dirty[self] = None
+            self._hub.agenda[self] = None
         return 1
 
     def undeliver(self, token: bytes) -> None:
@@ -313,7 +319,7 @@ class Queue:
         hub.used -= self.bytes + len(self.leases) * MESSAGE_OVERHEAD + self.dead_used()
         hub.bury(self.live, *self.leases.containers(), *self.dead.containers())
         hub.bury(*self._window.containers())
-        hub.dirty.pop(self, None)
+        hub.agenda.pop(self, None)
         self.requests.clear()
         self._alarm.disarm()
 
@@ -379,7 +385,9 @@ class Queue:
         self.bytes -= message.size
         self.dead_lettered += 1
         message.lease = None
-        self.dead.add(DeadLetter(message, reason, error, self._hub.now))
+        letter = DeadLetter(message, reason, error, self._hub.now)
+        self.dead.add(letter)
+        self._hub.obituaries.add(letter)
         if len(self.dead) > self.settings.max_dead:
             self.pop_dead(1)
             self.dead_dropped += 1
@@ -450,7 +458,7 @@ class Queue:
             self._eviction.enter(message)
         self._line.append(message)
         if self.takers:
-            self._hub.dirty[self] = None
+            self._hub.agenda[self] = None
 
     def _start_ttl(self, message: Message) -> None:
         ttl = self.settings.ttl

@@ -5,10 +5,10 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Protocol
 
-if TYPE_CHECKING:
-    from collections import OrderedDict
+from respmq.core.queue import Queue
 
-    from respmq.core.queue import Queue
+if TYPE_CHECKING:
+    from respmq.core.hub import Agenda
 
 
 class Taker(Protocol):
@@ -23,17 +23,17 @@ class Taker(Protocol):
         """The queue is gone."""
 
 
-def serve_lines(dirty: OrderedDict[Queue, None]) -> None:
-    """Serve the lines of the queues in `dirty` until nothing is ready or nobody waits.
+def serve_lines(agenda: Agenda) -> None:
+    """Serve the lines of the queues on the agenda until nothing is ready or nobody waits.
 
     Whoever has waited longest is served first, even if the lines of several queues have somebody to serve.
     """
     heads: list[tuple[int, int, Queue]] = []
     pushed = 0
-    while dirty or heads:
-        while dirty:
-            queue, _ = dirty.popitem(last=False)
-            if queue.ready and queue.takers:
+    while agenda or heads:
+        while agenda:
+            queue, _ = agenda.popitem(last=False)
+            if isinstance(queue, Queue) and queue.ready and queue.takers:
                 pushed += 1
                 heappush(heads, (next(iter(queue.takers)).number, pushed, queue))
         if not heads:
@@ -42,7 +42,7 @@ def serve_lines(dirty: OrderedDict[Queue, None]) -> None:
         if not (queue.ready and queue.takers):
             continue
         # Looked at again afterwards: more may be ready, or somebody else at its head.
-        dirty[queue] = None
+        agenda[queue] = None
         taker = next(iter(queue.takers))
         if taker.number == number:
             taker.serve()

@@ -77,7 +77,7 @@ class Waiter:
         if request is not None:
             request.waits(self)
         for queue in queues:
-            queue.takers[self] = None
+            queue.join(self)
 
     def set_deadline(self, deadline: Deadline | None) -> None:
         """When the wait ends without a message (None: never), in place of what was set before."""
