@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-#: The longest piece of a user's argument that an error repeats.
-QUOTE_LIMIT = 128
+#: The longest piece of a user's argument that an error repeats: every possible name and id in whole.
+QUOTE_LIMIT = 255
 
 
 def quote(value: bytes) -> str:
@@ -111,6 +111,12 @@ class NoProtocolError(BrokerError):
     """`NOPROTO`: HELLO asked for a protocol version that doesn't exist."""
 
     code = "NOPROTO"
+
+
+class ExecAbortError(BrokerError):
+    """`EXECABORT`: a command of the transaction could not be queued, so none of them was run."""
+
+    code = "EXECABORT"
 
 
 class UnblockedError(BrokerError):

@@ -183,7 +183,7 @@ def _kill_one(ctx: Context, address: bytes) -> Answer:
         if client.address.encode() == address:
             _kill(ctx, client)
             return Status("OK")
-    msg = f"No such client: '{quote(address)}', see CLIENT LIST for the addresses"
+    msg = "No such client"
     raise InvalidRequestError(msg)
 
 

@@ -62,6 +62,8 @@ def hello(
     if protover not in {None, 2, 3}:
         msg = f"unsupported protocol version: {protover}, 2 or 3 is wanted"
         raise NoProtocolError(msg)
+    if setname is not None:
+        check_attribute("Client names", setname)
     if auth is not None:
         ctx.server.authenticate(ctx.address, *auth)
     elif not ctx.authenticated:
@@ -71,7 +73,6 @@ def hello(
         )
         raise NoAuthError(msg)
     if setname is not None:
-        check_attribute("Client names", setname)
         ctx.name = setname
     if auth is not None:
         ctx.log_in(auth[0])

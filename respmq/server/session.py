@@ -17,6 +17,8 @@ from respmq.pending import Pending
 from respmq.resp.limits import BEFORE_LOGIN
 from respmq.resp.reader import RequestReader
 from respmq.resp.writer import encode_error
+from respmq.server.mailbox import Mailbox
+from respmq.server.transaction import QUEUED, Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +31,11 @@ if TYPE_CHECKING:
 _LARGE = 4096
 
 DEFAULT_USER = b"default"
+
+#: What a RESP2 connection may do that has subscriptions or consumers.
+_WHILE_SUBSCRIBED = frozenset(
+    "SUBSCRIBE PSUBSCRIBE SSUBSCRIBE UNSUBSCRIBE PUNSUBSCRIBE SUNSUBSCRIBE QCONSUME QCANCEL PING QUIT RESET".split()
+)
 
 
 class Session:
@@ -44,11 +51,15 @@ class Session:
     __slots__ = (
         "_entry",
         "_requests",
+        "_mailbox",
+        "_watched",
+        "_woken",
         "address",
         "authenticated",
         "blocked",
         "closed",
         "closing",
+        "congested",
         "connected_at",
         "engine",
         "fd",
@@ -59,6 +70,7 @@ class Session:
         "last_active",
         "last_entry",
         "local_address",
+        "may_wait",
         "monitoring",
         "name",
         "out",
@@ -68,6 +80,7 @@ class Session:
         "resp3",
         "server",
         "stalled",
+        "transaction",
         "user",
     )
 
@@ -88,6 +101,8 @@ class Session:
         self.closed = False
         self.stalled = False
         self.monitoring = False
+        #: Whether the request that runs is to be shown to those who watch.
+        self._watched = False
         self.last_entry: Entry | None = None
         self._entry: Entry | None = None
         #: What is left of the requests that were read last.
@@ -97,6 +112,14 @@ class Session:
         self.info: dict[str, str] = {}
         self.reply_mode = "on"
         self.resp3 = False
+        #: The commands since MULTI.
+        self.transaction: Transaction | None = None
+        #: Whether a command may block; not within EXEC.
+        self.may_wait = True
+        self._mailbox: Mailbox | None = None
+        #: Whether the socket takes no more for now.
+        self.congested = False
+        self._woken = False
         self.user = DEFAULT_USER
         self.authenticated = False
         self.guarded = True
@@ -119,7 +142,10 @@ class Session:
         """Find out anew whether requests have to be looked at one by one before they run."""
         server = self.server
         self.guarded = (
-            self.closing or not self.authenticated or self.reply_mode != "on" or bool(server.monitors) or server.pause is not None
+            self.closing
+            or self.transaction is not None
+            or (self.subscribed and not self.resp3)
+            or not self.authenticated or self.reply_mode != "on" or bool(server.monitors) or server.pause is not None
         )
 
     def log_in(self, user: bytes) -> None:
@@ -135,6 +161,9 @@ class Session:
         for key in ("no-evict", "no-touch"):
             self.info.pop(key, None)
         self.server.set_monitoring(self, on=False)
+        self.transaction = None
+        if self._mailbox is not None:
+            self._mailbox.close()
         self.reset_user()
 
     def set_reply_mode(self, mode: str) -> None:
@@ -144,6 +173,45 @@ class Session:
         elif self.reply_mode != "off":
             self.reply_mode = "skip-next"
         self.refresh()
+
+    def begin(self) -> None:
+        """Open a transaction."""
+        self.transaction = Transaction()
+        self.refresh()
+
+    def discard(self) -> None:
+        """Forget the transaction."""
+        self.transaction = None
+        self.refresh()
+
+    def execute(self) -> bytes:
+        """Run the transaction; returns the reply.
+
+        Raises:
+            ExecAbortError: one of its commands could not be queued, so none is run.
+        """
+        transaction = self.transaction
+        self.discard()
+        if transaction is None:
+            msg = "EXEC without MULTI"
+            raise InvalidRequestError(msg)
+        self.may_wait = False
+        try:
+            return transaction.run(self)
+        finally:
+            self.may_wait = True
+
+    @property
+    def subscribed(self) -> bool:
+        """Whether there is a subscription or a consumer."""
+        return self._mailbox is not None and self._mailbox.in_use
+
+    @property
+    def mailbox(self) -> Mailbox:
+        """Subscriptions and consumers."""
+        if self._mailbox is None:
+            self._mailbox = Mailbox(self)
+        return self._mailbox
 
     def monitor(self) -> None:
         """Show the client all commands from now on."""
@@ -195,6 +263,7 @@ class Session:
 
     def resume(self, data: bytes = b"") -> None:
         """Run the requests that have arrived, `data` the latest, as far as they may run now."""
+        self._woken = False
         while self.blocked is None and not self.closing and not self.stalled:
             requests = self._requests
             if requests is None:
@@ -228,8 +297,14 @@ class Session:
             try:
                 if entry is None:
                     entry = server.entries.find(args)
-                if self.guarded and not self._admit(entry, args, requests):
-                    return False
+                if self.guarded:
+                    instead = self._admit(entry, args, requests)
+                    if instead is not None:
+                        if not instead:
+                            return False
+                        out.append(instead)
+                        self._mute()
+                        continue
                 words = len(args)
                 if words == 3 and entry.plain3 is not None:  # noqa: PLR2004 - the command and two arguments
                     result = entry.plain3(self, args[1], args[2])
@@ -243,6 +318,8 @@ class Session:
                     if isinstance(result, Pending):
                         self._block(result, entry)
                         server.count(entry, timer() - started)
+                        if self._watched:
+                            self._show(entry, args)
                         return False
                     if result:
                         self.handed.append(result)
@@ -252,6 +329,8 @@ class Session:
                 server.failed(entry, error)
                 if entry is None:
                     entry = server.unknown_entry
+                    if self.transaction is not None:
+                        self.transaction.failed = True
             self.last_entry = entry
             out.append(reply)
             ended = timer()
@@ -265,6 +344,8 @@ class Session:
                 return False
             if self.guarded:
                 self._mute()
+                if self._watched:
+                    self._show(entry, args)
                 if self.closing:
                     return False
         return True
@@ -275,24 +356,39 @@ class Session:
         self.stalled = self.out_size > self.server.config.client_output_buffer_limit
         return self.stalled
 
-    def _admit(self, entry: Entry, args: list[bytes], requests: Iterator[list[bytes]]) -> bool:
-        """Whether a request of a guarded session may run now; if not, it is kept for later.
+    def _admit(self, entry: Entry, args: list[bytes], requests: Iterator[list[bytes]]) -> bytes | None:
+        """Whether a request of a guarded session may run now (None); nothing if it has to wait, else what it gets instead.
 
         Raises:
-            NoAuthError: the client has to log in first.
+            BrokerError: it may not run.
         """
         if not self.authenticated and not entry.no_auth:
             entry.rejected += 1
             msg = "Authentication required."
             raise NoAuthError(msg)
+        if self.subscribed and not self.resp3 and entry.spec.name not in _WHILE_SUBSCRIBED:
+            entry.rejected += 1
+            msg = (
+                f"Can't execute '{entry.spec.name.lower().replace(' ', '|')}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / "
+                "QCONSUME / QCANCEL / PING / QUIT / RESET are allowed in this context"
+            )
+            raise InvalidRequestError(msg)
+        transaction = self.transaction
+        if transaction is not None and transaction.takes(entry):
+            transaction.queue(entry, args)
+            return QUEUED
         pause = self.server.pause
         if pause is not None and pause.holds(entry):
             self._requests = chain((args,), requests)
             self._block(pause.join(), None)
-            return False
-        if self.server.monitors:
-            self.server.show_to_monitors(self, entry, args)
-        return True
+            return b""
+        self._watched = bool(self.server.monitors)
+        return None
+
+    def _show(self, entry: Entry, args: list[bytes]) -> None:
+        """Show a request that was run to those who watch."""
+        self._watched = False
+        self.server.show_to_monitors(self, entry, args)
 
     def _mute(self) -> None:
         """Take back the reply that was just given, if CLIENT REPLY says so."""
@@ -318,7 +414,7 @@ class Session:
         """The wait is over."""
         self.blocked = None
         entry, self._entry = self._entry, None
-        self.server.woken.append(self)
+        self.wake()
         if entry is None:
             # It waited for the end of a pause: the request runs now.
             return
@@ -348,11 +444,21 @@ class Session:
         if self.out_size:
             self.out_size = 0
             self.stalled = False
+        if self.congested:
+            self.congested = False
+            if self._mailbox is not None:
+                self._mailbox.relieve()
 
     def push(self, data: bytes) -> None:
         """Send something that answers no request."""
         self.out.append(data)
-        self.server.woken.append(self)
+        self.wake()
+
+    def wake(self) -> None:
+        """Have this session looked at in this pass: it has something to send or to run."""
+        if not self._woken:
+            self._woken = True
+            self.server.woken.append(self)
 
     def request_close(self) -> None:
         """Close the connection once the answers so far have been written."""
@@ -369,6 +475,8 @@ class Session:
         leases = [_lease_of(delivery) for deliveries in self.handed for delivery in deliveries]
         self.handed.clear()
         self.server.forget(self)
+        if self._mailbox is not None:
+            self._mailbox.close()
         if leases:
             self.engine.undeliver(reversed(leases))
 

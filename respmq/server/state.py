@@ -60,7 +60,7 @@ class State:
         self.disconnect: Callable[[Session], None] = lambda _session: None
         #: Bytes that wait for a session's client to read.
         self.backlog: Callable[[Session], int] = lambda _session: 0
-        self.total_connections = self.rejected_connections = 0
+        self.total_connections = self.rejected_connections = self.event_drops = 0
         self.input_bytes = self.output_bytes = 0
         self.errors: Counter[str] = Counter()
         self.failed_logins = 0
@@ -156,7 +156,10 @@ class State:
         self.refresh_sessions()
 
     def show_to_monitors(self, session: Session, entry: Entry, args: list[bytes]) -> None:
-        """Show a command that is about to run to those who watch."""
+        """Show a command that was run to those who watch; not one with a wrong number of arguments, as in Redis."""
+        arity = entry.spec.arity
+        if len(args) < abs(arity) or len(args) > arity > 0:
+            return
         line = monitor_line(self.engine.now, session.address, entry.spec, args)
         if not line:
             return
@@ -256,7 +259,7 @@ class State:
         """Begin to count anew."""
         for entry in (*self.entries, self.unknown_entry):
             entry.calls = entry.nanos = entry.rejected = entry.failed = 0
-        self.total_connections = self.rejected_connections = 0
+        self.total_connections = self.rejected_connections = self.event_drops = 0
         self.input_bytes = self.output_bytes = self.failed_logins = 0
         self.errors.clear()
         self._rate = Rate()
