@@ -27,7 +27,8 @@ password is better given there than on a command line), from the file that --con
 in brackets; what comes first in this list wins. Most of them can be changed while the server runs, with CONFIG SET.
 
 DURATION is seconds or a number with one of the units ms, s, m, h, d: 30, 0.5, 250ms, 5m. BYTES is a number,
-with k, m or g for powers of 1000, with kb, mb or gb for powers of 1024: 65536, 64kb, 16mb.
+with k, m or g for powers of 1000, with kb, mb or gb for powers of 1024: 65536, 64kb, 16mb. Of the flags that take
+yes|no, the flag alone means yes.
 
 \b
 Example:
