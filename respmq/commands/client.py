@@ -257,6 +257,7 @@ def _line(client: Client, now: int, running: str | None) -> str:
     """A client as CLIENT LIST shows it; `running` is the command that it runs at this moment."""
     command = client.command
     unread, unsent = client.unread, client.unsent
+    topics, patterns, shards = client.subscription_counts
     fields: dict[str, object] = {
         "id": client.id,
         "addr": client.address,
@@ -267,10 +268,10 @@ def _line(client: Client, now: int, running: str | None) -> str:
         "idle": (now - client.last_active) // 1000,
         "flags": _flags(client),
         "db": 0,
-        "sub": 0,
-        "psub": 0,
-        "ssub": 0,
-        "multi": -1,
+        "sub": topics,
+        "psub": patterns,
+        "ssub": shards,
+        "multi": 0 if client.in_transaction else -1,
         "qbuf": unread,
         "qbuf-free": 0,
         "argv-mem": 0,
@@ -288,5 +289,6 @@ def _line(client: Client, now: int, running: str | None) -> str:
         "resp": 3 if client.resp3 else 2,
         "lib-name": client.info.get("lib-name", ""),
         "lib-ver": client.info.get("lib-ver", ""),
+        "event-drops": client.event_drops,
     }
     return " ".join(f"{name}={value}" for name, value in fields.items()) + "\n"

@@ -23,11 +23,13 @@ _FIRST_WORDS = ("noscript", "loading", "stale", "fast", "no_auth", "allow_busy")
 @command(
     "PING",
     group="connection",
-    reply=ANY.saying("`PONG`, or the message as a bulk string"),
+    reply=ANY.saying("`PONG`, or the message as a bulk string; `[pong, message]` on a RESP2 connection with subscriptions"),
     flags=("fast",),
 )
 def ping(ctx: Context, message: Annotated[bytes | None, BLOB, Described("What to answer instead.")] = None) -> Answer:
     """Answers PONG, or the message if there is one."""
+    if not ctx.resp3 and ctx.mailbox.in_use:
+        return [b"pong", message or b""]
     return Status("PONG") if message is None else message
 
 

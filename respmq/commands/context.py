@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -90,6 +90,21 @@ class Client(Protocol):
         """Bytes of answers that it hasn't taken yet."""
         ...
 
+    @property
+    def subscription_counts(self) -> tuple[int, int, int]:
+        """How many topics, patterns and shard topics it has subscribed to."""
+        ...
+
+    @property
+    def event_drops(self) -> int:
+        """How many events were dropped because it didn't read them."""
+        ...
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether it has opened a transaction."""
+        ...
+
     def kill(self) -> None:
         """End the connection at once."""
 
@@ -108,6 +123,8 @@ class ServerView(Protocol):
     #: `host:port` or `unix:path`, of every listening socket.
     listening: list[str]
     failed_logins: int
+    #: Events that were dropped because a subscriber didn't read them.
+    event_drops: int
     total_connections: int
     rejected_connections: int
     input_bytes: int
@@ -193,6 +210,50 @@ class ServerView(Protocol):
         ...
 
 
+SubscriptionKind = Literal["topic", "pattern", "shard"]
+
+
+class Mailbox(Protocol):
+    """What a connection gets without asking each time: its subscriptions and consumers."""
+
+    @property
+    def in_use(self) -> bool:
+        """Whether there are any."""
+        ...
+
+    def names(self, kind: SubscriptionKind) -> list[bytes]:
+        """The topics or patterns of one kind of subscription."""
+        ...
+
+    def subscribe(self, kind: SubscriptionKind, names: Sequence[bytes]) -> list[tuple[bytes, int]]:
+        """Subscribe to all of `names` or, on an error, to none; returns each with the number of subscriptions then.
+
+        Raises:
+            InvalidTopicError: one is not a possible topic or pattern.
+        """
+        ...
+
+    def unsubscribe(self, kind: SubscriptionKind, names: Sequence[bytes]) -> list[tuple[bytes | None, int]]:
+        """End subscriptions, all of the kind if no names are given; returns each with the number that is left then."""
+        ...
+
+    def consume(self, queue: bytes, prefetch: int, *, full: bool) -> bytes:
+        """Begin to consume a queue; returns the consumer's tag.
+
+        Raises:
+            QueueNotFoundError: no such queue.
+        """
+        ...
+
+    def cancel(self, tag: bytes) -> int:
+        """End a consumer of this connection; returns how many leases were given back.
+
+        Raises:
+            InvalidRequestError: this connection has no such consumer.
+        """
+        ...
+
+
 class Context(Client, Protocol):
     """The connection on which a command runs."""
 
@@ -202,6 +263,30 @@ class Context(Client, Protocol):
     @property
     def server(self) -> ServerView:
         """The server."""
+        ...
+
+    @property
+    def mailbox(self) -> Mailbox:
+        """Subscriptions and consumers."""
+        ...
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether a command may block; not within EXEC."""
+        ...
+
+    def begin(self) -> None:
+        """Open a transaction."""
+
+    def discard(self) -> None:
+        """Forget the transaction."""
+
+    def execute(self) -> bytes:
+        """Run the transaction; returns the reply.
+
+        Raises:
+            ExecAbortError: one of its commands could not be queued, so none is run.
+        """
         ...
 
     def log_in(self, user: bytes) -> None:

@@ -89,9 +89,11 @@ def _stats(ctx: Context) -> Section:
         "rejected_connections": server.rejected_connections,
         "total_error_replies": sum(server.errors.values()),
         "acl_access_denied_auth": server.failed_logins,
-        "pubsub_channels": 0,
-        "pubsub_patterns": 0,
+        "pubsub_channels": len(ctx.engine.topics.channels.names()),
+        "pubsub_patterns": ctx.engine.topics.pattern_count,
+        "pubsubshard_channels": len(ctx.engine.topics.shards.names()),
         "binding_drops": stats.binding_drops,
+        "event_drops": server.event_drops,
     }
 
 

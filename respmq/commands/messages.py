@@ -106,7 +106,7 @@ def qlease(
 ) -> Deliveries | LeaseWait:
     """Leases messages from the first of the queues that have any; waits for one if asked to."""
     request = None if reqid is None else (ctx.user, reqid)
-    return ctx.engine.lease(queues, count, wait, lease, request, full)
+    return ctx.engine.lease(queues, count, wait if ctx.may_wait else None, lease, request, full)
 
 
 @command(

@@ -130,6 +130,6 @@ def qstats(ctx: Context, queue: Annotated[bytes | None, QUEUE] = None) -> dict[s
     return {
         **dataclasses.asdict(ctx.engine.broker_stats()),
         "connections": ctx.server.connections,
-        "event_drops": 0,
+        "event_drops": ctx.server.event_drops,
         "uptime": ctx.server.uptime,
     }

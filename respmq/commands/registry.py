@@ -20,7 +20,21 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 #: The modules whose functions are commands.
-MODULES = ("queues", "messages", "dead", "connection", "client", "config", "introspection", "info", "admin")
+MODULES = (
+    "queues",
+    "messages",
+    "dead",
+    "consumers",
+    "topics",
+    "exchanges",
+    "transactions",
+    "connection",
+    "client",
+    "config",
+    "introspection",
+    "info",
+    "admin",
+)
 
 
 @dataclass(frozen=True)

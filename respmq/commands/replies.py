@@ -5,9 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from respmq.core.model import Message
+from respmq.commands.deliveries import encode_deliveries2, encode_deliveries3
 from respmq.resp.writer import OK as OK_LINE
-from respmq.resp.writer import encode2, encode3, encode_bulk, encode_delivery, encode_integer
+from respmq.resp.writer import (
+    encode2,
+    encode3,
+    encode_array,
+    encode_bulk,
+    encode_integer,
+    encode_push,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,18 +53,16 @@ def _bulks(values: list[bytes]) -> bytes:
     return b"*%d\r\n" % len(values) + b"".join(map(encode_bulk, values))
 
 
-def _deliveries2(values: list[Any]) -> bytes:
-    if not values:
-        return b"*0\r\n"
-    if len(values) == 1 and type(values[0]) is Message:
-        return b"*1\r\n" + encode_delivery(values[0])
-    if type(values[0]) is Message:
-        return b"*%d\r\n" % len(values) + b"".join(map(encode_delivery, values))
-    return encode2(values)
+def _frames2(frames: list[Any]) -> bytes:
+    return b"".join(map(encode_array, frames))
 
 
-def _deliveries3(values: list[Any]) -> bytes:
-    return encode3(values) if values and type(values[0]) is dict else _deliveries2(values)
+def _frames3(frames: list[Any]) -> bytes:
+    return b"".join(map(encode_push, frames))
+
+
+def _raw(reply: bytes) -> bytes:
+    return reply
 
 
 OK = Reply("`OK`", _ok, _ok)
@@ -65,7 +70,7 @@ INTEGER = Reply("integer", encode_integer, encode_integer)
 BULK = Reply("bulk string", encode_bulk, encode_bulk)
 BULK_OR_NULL = Reply("bulk string or null", _bulk_or_null2, _bulk_or_null3)
 BULKS = Reply("array of bulk strings", _bulks, _bulks)
-DELIVERIES = Reply("array of deliveries", _deliveries2, _deliveries3)
+DELIVERIES = Reply("array of deliveries", encode_deliveries2, encode_deliveries3)
 MAP = Reply("map")
 MAP_OR_NULL = Reply("map or null")
 MAPS = Reply("array of maps")
@@ -73,4 +78,7 @@ ANY = Reply("see below")
 STATUS = Reply("simple string")
 LINES = Reply("array of simple strings")
 VERBATIM = Reply("verbatim string; bulk string in RESP2")
+FRAMES = Reply("one push for each name; array in RESP2", _frames2, _frames3)
+#: For a reply that is made of others' replies, encoded already.
+REPLIES = Reply("array of the replies", _raw, _raw)
 NOTHING = Reply("nothing", _nothing, _nothing)

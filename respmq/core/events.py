@@ -38,6 +38,60 @@ class Subscriber(Protocol):
         """An event has come, through the subscription to `pattern` or (None) to the topic itself."""
 
 
+class Channels:
+    """Subscriptions to topics by name."""
+
+    def __init__(self) -> None:
+        self._topics: dict[bytes, dict[Subscriber, None]] = {}
+
+    def subscribe(self, topic: bytes, subscriber: Subscriber) -> bool:
+        """Send events of a topic to a subscriber; False if that was so.
+
+        Raises:
+            InvalidTopicError: not a possible topic.
+        """
+        check_topic(topic)
+        subscribers = self._topics.setdefault(topic, {})
+        if subscriber in subscribers:
+            return False
+        subscribers[subscriber] = None
+        return True
+
+    def unsubscribe(self, topic: bytes, subscriber: Subscriber) -> bool:
+        """Send events of a topic to a subscriber no longer; False if none were sent."""
+        subscribers = self._topics.get(topic, {})
+        if subscriber not in subscribers:
+            return False
+        del subscribers[subscriber]
+        if not subscribers:
+            del self._topics[topic]
+        return True
+
+    def names(self, pattern: bytes | None = None) -> list[bytes]:
+        """The topics (that match a pattern) to which somebody has subscribed.
+
+        Raises:
+            InvalidTopicError: not a possible pattern.
+        """
+        if pattern is None:
+            return list(self._topics)
+        check_pattern(pattern)
+        trie: PatternTrie[None] = PatternTrie()
+        trie.add(pattern, None)
+        return [topic for topic in self._topics if any(True for _ in trie.match(topic))]
+
+    def count(self, topic: bytes) -> int:
+        """How many have subscribed to a topic."""
+        return len(self._topics.get(topic, ()))
+
+    def send(self, event: Event) -> int:
+        """Send an event to all who have subscribed to its topic; returns how many they are."""
+        subscribers = list(self._topics.get(event.topic, ()))
+        for subscriber in subscribers:
+            subscriber.event(event, None)
+        return len(subscribers)
+
+
 class Router:
     """Subscriptions and bindings. All names of topics, patterns and queues are checked here.
 
@@ -59,7 +113,9 @@ class Router:
         self._check_size = check_size
         self._has_room = has_room
         self._audience = audience
-        self._topics: dict[bytes, dict[Subscriber, None]] = {}
+        self.channels = Channels()
+        #: What SPUBLISH reaches: subscriptions of their own, and no queues.
+        self.shards = Channels()
         self._patterns: PatternTrie[tuple[Subscriber, bytes]] = PatternTrie()
         self._bound: PatternTrie[bytes] = PatternTrie()
         #: Patterns by queue, in the order in which they were bound.
@@ -89,24 +145,15 @@ class Router:
         Raises:
             InvalidTopicError: not a possible topic.
         """
-        check_topic(topic)
-        subscribers = self._topics.setdefault(topic, {})
-        if subscriber in subscribers:
-            return False
-        subscribers[subscriber] = None
-        self._count(subscriptions=1)
-        return True
+        added = self.channels.subscribe(topic, subscriber)
+        self._count(subscriptions=added)
+        return added
 
     def unsubscribe(self, topic: bytes, subscriber: Subscriber) -> bool:
         """Send events of a topic to a subscriber no longer; False if none were sent."""
-        subscribers = self._topics.get(topic, {})
-        if subscriber not in subscribers:
-            return False
-        del subscribers[subscriber]
-        if not subscribers:
-            del self._topics[topic]
-        self._count(subscriptions=-1)
-        return True
+        removed = self.channels.unsubscribe(topic, subscriber)
+        self._count(subscriptions=-removed)
+        return removed
 
     def subscribe_pattern(self, pattern: bytes, subscriber: Subscriber) -> bool:
         """Send events of all topics that match a pattern to a subscriber; False if that was so.
@@ -124,23 +171,6 @@ class Router:
         removed = self._patterns.remove(pattern, (subscriber, pattern))
         self._count(subscriptions=-removed)
         return removed
-
-    def topics(self, pattern: bytes | None = None) -> list[bytes]:
-        """The topics (that match a pattern) to which somebody has subscribed by name.
-
-        Raises:
-            InvalidTopicError: not a possible pattern.
-        """
-        if pattern is None:
-            return list(self._topics)
-        check_pattern(pattern)
-        trie: PatternTrie[None] = PatternTrie()
-        trie.add(pattern, None)
-        return [topic for topic in self._topics if any(True for _ in trie.match(topic))]
-
-    def subscriber_count(self, topic: bytes) -> int:
-        """How many have subscribed to a topic by name."""
-        return len(self._topics.get(topic, ()))
 
     @property
     def pattern_count(self) -> int:
@@ -216,10 +246,7 @@ class Router:
         self, topic: bytes, body: bytes, headers: dict[bytes, bytes], attachments: tuple[bytes, ...], *, announcement: bool
     ) -> tuple[int, int]:
         event = Event(topic, body)
-        received = 0
-        for subscriber in list(self._topics.get(topic, ())):
-            subscriber.event(event, None)
-            received += 1
+        received = self.channels.send(event)
         for subscriber, pattern in self._patterns.match(topic):
             subscriber.event(event, pattern)
             received += 1
@@ -254,6 +281,17 @@ class Router:
             else:
                 taken += 1
         return taken
+
+    def publish_shard(self, topic: bytes, body: bytes) -> int:
+        """Publish to those who have subscribed to a topic with SSUBSCRIBE; returns how many they are.
+
+        Raises:
+            InvalidTopicError: not a possible topic, or one of the broker's.
+            TooBigError: it is above the limit of a message.
+        """
+        check_topic(topic, from_client=True)
+        self._check_size(len(body))
+        return self.shards.send(Event(topic, body))
 
     # -- deaths ----------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -141,7 +142,7 @@ class DeadLetter:
 
 
 #: What a FULL delivery, QPEEK, QSHOW and QDEAD show of a message.
-Value = None | int | float | bytes | str | list["Value"] | dict[str, "Value"] | dict[bytes, "Value"]
+Value = None | int | float | bytes | str | Sequence["Value"] | Mapping[str, "Value"] | Mapping[bytes, "Value"]
 Description = dict[str, Value]
 
 

@@ -32,7 +32,7 @@ def check_topic(topic: bytes, *, from_client: bool = False) -> None:
     _check_length(topic, "topic")
     if _TOPIC.fullmatch(topic) is None or _INNER_DOLLAR in topic:
         if _PATTERN.fullmatch(topic) is not None:
-            msg = f"topic '{quote(topic)}' has a wildcard; use a topic without * and #, or a command that takes patterns"
+            msg = f"topic '{quote(topic)}' has a wildcard: patterns are for PSUBSCRIBE and QBIND, a topic is wanted here"
         else:
             msg = (
                 f"invalid topic '{quote(topic)}': words of one or more bytes other than . * # and white space are "

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sized
 
+    from respmq.core.consumers import Consumer, Sink
+    from respmq.core.events import Router
+    from respmq.core.exchanges import Exchanges
     from respmq.core.model import Description, Extra, QueueSettings
     from respmq.core.stats import BrokerStats, QueueStats
     from respmq.core.waiting import Deliveries, LeaseWait
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
 class Engine(Protocol):
     """What commands can ask for."""
 
+    topics: Router
+    exchanges: Exchanges
     auto_declare: bool
     max_message_size: int
     max_memory: int
@@ -58,6 +63,8 @@ class Engine(Protocol):
         request: tuple[bytes, bytes] | None = None,
         full: bool = False,  # noqa: FBT001, FBT002 - by place: a keyword would cost a tenth of the call
     ) -> Deliveries | LeaseWait: ...
+    def consume(self, name: bytes, prefetch: int, sink: Sink, full: bool = False) -> Consumer: ...  # noqa: FBT001, FBT002
+    def cancel(self, tag: bytes) -> int: ...
     def undeliver(self, messages: Iterable[tuple[bytes, bytes]]) -> None: ...
     def ack(self, name: bytes, tokens: tuple[bytes, ...]) -> int: ...
     def nack(self, name: bytes, token: bytes, delay: int | None = None, error: bytes | None = None) -> int: ...

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from respmq.core.model import Message
 from respmq.errors import BrokerError
 
 if TYPE_CHECKING:
@@ -45,12 +45,10 @@ Answer = (
     | float
     | bytes
     | str
-    | Message
     | BrokerError
-    | list["Answer"]
-    | tuple["Answer", ...]
-    | dict[str, "Answer"]
-    | dict[bytes, "Answer"]
+    | Sequence["Answer"]
+    | Mapping[str, "Answer"]
+    | Mapping[bytes, "Answer"]
 )
 
 OK = b"+OK\r\n"
@@ -72,40 +70,14 @@ def encode_error(error: BrokerError) -> bytes:
     return b"-%b\r\n" % error.line()
 
 
-class _Headers(dict[int, bytes]):
-    """The header of a bulk behind the end of what stands before it, by length; the common ones are made once."""
-
-    def __missing__(self, length: int) -> bytes:
-        header = b"\r\n$%d\r\n" % length
-        if length < _COMMON_LENGTH:
-            self[length] = header
-        return header
+def encode_array(values: Sequence[Answer]) -> bytes:
+    """An array in RESP2."""
+    return b"*%d\r\n" % len(values) + _join(values, resp3=False)
 
 
-#: Headers of bulks below this length are kept.
-_COMMON_LENGTH = 1 << 14
-_HEADERS = _Headers()
-
-
-def encode_delivery(message: Message) -> bytes:
-    """A delivery as `[queue, id, lease, attempt, body]`; the same bytes in both protocols."""
-    queue, id, lease, body, headers = message.queue, message.id, message.lease or b"", message.body, _HEADERS
-    # Half the time of one format string.
-    return b"".join(
-        (
-            b"*5",
-            headers[len(queue)],
-            queue,
-            headers[len(id)],
-            id,
-            headers[len(lease)],
-            lease,
-            b"\r\n:%d" % message.attempt,
-            headers[len(body)],
-            body,
-            b"\r\n",
-        )
-    )
+def encode_push(values: Sequence[Answer]) -> bytes:
+    """A push, RESP3 only: something that answers no request."""
+    return b">%d\r\n" % len(values) + _join(values, resp3=True)
 
 
 def encode2(value: Answer) -> bytes:
@@ -138,8 +110,6 @@ def _encode(value: Answer, *, resp3: bool) -> bytes:
             return b"=%d\r\ntxt:%b\r\n" % (len(data) + 4, data) if resp3 else encode_bulk(data)
         case str():
             return encode_bulk(value.encode())
-        case Message():
-            return encode_delivery(value)
         case BrokerError():
             return encode_error(value)
         case Statuses():
@@ -148,10 +118,10 @@ def _encode(value: Answer, *, resp3: bool) -> bytes:
         case ItemSet():
             head = b"~%d\r\n" if resp3 else b"*%d\r\n"
             return head % len(value) + _join(value, resp3=resp3)
-        case dict():
+        case Mapping():
             head = b"%%%d\r\n" % len(value) if resp3 else b"*%d\r\n" % (2 * len(value))
             return head + _join((item for pair in value.items() for item in pair), resp3=resp3)
-        case list() | tuple():
+        case Sequence():
             return b"*%d\r\n" % len(value) + _join(value, resp3=resp3)
 
 

@@ -64,6 +64,7 @@ class Connection:
             sent = 0
         if sent < len(data):
             self._backlog = memoryview(data)[sent:]
+            session.congested = True
         else:
             if self._backlog:
                 self._backlog = _NOTHING

@@ -191,9 +191,12 @@ class Reactor:
             return
         if connection.at_rest:
             return
-        if not connection.backlog and not session.out:
-            if stalled:
-                self.state.woken.append(session)
+        if not connection.backlog:
+            if session.out:
+                # Events that waited for the client to read.
+                self._touch(connection)
+            elif stalled:
+                session.wake()
             elif session.closing or (connection.ended and session.blocked is None):
                 self._half_close(connection)
                 return
@@ -329,11 +332,11 @@ class Reactor:
             while any(connection.backlog for connection in self._connections.values()):
                 await trio.lowlevel.wait_readable(self._poller)
                 for fd, event in self._poller.ready():
-                    connection = self._connections.get(fd)
-                    if connection is not None and event & WRITE:
-                        self._write(connection)
-                    elif connection is not None:
-                        self._read(connection)
+                    ready = self._connections.get(fd)
+                    if ready is not None and event & WRITE:
+                        self._write(ready)
+                    elif ready is not None:
+                        self._read(ready)
 
 
 def set_heartbeat(sock: socket.socket, millis: int) -> None:

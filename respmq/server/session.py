@@ -207,6 +207,22 @@ class Session:
         return self._mailbox is not None and self._mailbox.in_use
 
     @property
+    def in_transaction(self) -> bool:
+        """Whether MULTI has opened a transaction."""
+        return self.transaction is not None
+
+    @property
+    def subscription_counts(self) -> tuple[int, int, int]:
+        """How many topics, patterns and shard topics the client has subscribed to."""
+        box = self._mailbox
+        return (0, 0, 0) if box is None else (len(box.topics.pending), len(box.patterns.pending), len(box.shards.pending))
+
+    @property
+    def event_drops(self) -> int:
+        """How many events were dropped because the client didn't read them."""
+        return 0 if self._mailbox is None else self._mailbox.drops
+
+    @property
     def mailbox(self) -> Mailbox:
         """Subscriptions and consumers."""
         if self._mailbox is None:

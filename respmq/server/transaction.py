@@ -1,0 +1,70 @@
+"""MULTI and EXEC: commands that are kept and then run as one step, which nobody sees the middle of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from respmq.errors import BrokerError, ExecAbortError, InvalidRequestError
+from respmq.resp.writer import encode_error
+
+if TYPE_CHECKING:
+    from respmq.server.entries import Entry
+    from respmq.server.session import Session
+
+QUEUED = b"+QUEUED\r\n"
+
+#: What runs at once though a transaction is open.
+_AT_ONCE = frozenset({"EXEC", "DISCARD", "MULTI", "WATCH", "QUIT", "RESET"})
+
+
+class Transaction:
+    """The commands between MULTI and EXEC."""
+
+    def __init__(self) -> None:
+        self._commands: list[tuple[Entry, list[bytes]]] = []
+        #: Whether a command could not be queued: EXEC runs nothing then.
+        self.failed = False
+
+    def takes(self, entry: Entry) -> bool:
+        """Whether a command is kept and not run at once."""
+        return entry.spec.name not in _AT_ONCE
+
+    def queue(self, entry: Entry, args: list[bytes]) -> None:
+        """Keep a command.
+
+        Raises:
+            InvalidRequestError: it has too few or too many words, or can't be part of a transaction.
+        """
+        spec = entry.spec
+        try:
+            if "no_multi" in spec.flags:
+                msg = f"{spec.name} isn't allowed in MULTI: its pushes would stand within the replies of EXEC"
+                raise InvalidRequestError(msg)
+            if len(args) < abs(spec.arity) or (spec.arity > 0 and len(args) > spec.arity):
+                raise spec.wrong_arity()
+        except InvalidRequestError:
+            self.failed = True
+            raise
+        self._commands.append((entry, args))
+
+    def run(self, session: Session) -> bytes:
+        """Run the commands, and return the array of their replies. A command that fails doesn't stop the others.
+
+        Raises:
+            ExecAbortError: a command could not be queued.
+        """
+        if self.failed:
+            msg = "Transaction discarded because of previous errors."
+            raise ExecAbortError(msg)
+        replies = [b"*%d\r\n" % len(self._commands)]
+        for entry, args in self._commands:
+            entry.calls += 1
+            try:
+                result = entry.parse_and_run(session, args)
+                if entry.may_block and result:
+                    session.handed.append(result)
+                replies.append(entry.encode3(result) if session.resp3 else entry.encode2(result))
+            except BrokerError as error:
+                session.server.failed(entry, error)
+                replies.append(encode_error(error))
+        return b"".join(replies)
