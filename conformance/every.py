@@ -5,6 +5,7 @@ an earlier reply. Their requests are one stream of bytes; it is sent as two piec
 look at the first one alone), once for each place where it can be cut, and each time the replies must be right.
 """
 
+import contextlib
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from conformance.play import (
     Settings,
     compare,
     compare_exact,
+    declared,
     expect_end,
     flatten,
     request,
@@ -27,7 +29,7 @@ from conformance.play import (
 from conformance.resp import BadReply, encode_command, show_bytes
 from conformance.text import Clock, VectorError
 
-MAX_STREAM = 1200
+MAX_STREAM = 800
 _PING = encode_command([b"PING"])
 
 
@@ -87,7 +89,15 @@ class _Run:
     def once(self, offset: int) -> int:
         """Send the stream in two pieces and compare the replies; its size."""
         names = FreshNames()
-        self._stream = self._whole(names)
+        self._stream, queues = self._whole(names)
+        try:
+            self._send_and_compare(offset, names)
+        finally:
+            with contextlib.suppress(Broken):
+                self._control.commands([("QDELETE", name) for name in sorted(queues)])
+        return len(self._stream)
+
+    def _send_and_compare(self, offset: int, names: FreshNames) -> None:
         connection = self._open()
         self._at = 0
         connection.send(self._stream[:offset])
@@ -99,16 +109,15 @@ class _Run:
             self._at = step.number
             protocol = step.protocol or protocol
             self._compare(step, connection, Context(protocol, names, self._clock))
-        if names.queues():
-            self._control.commands([("QDELETE", name) for name in names.queues()])
-        return len(self._stream)
 
-    def _whole(self, names: FreshNames) -> bytes:
+    def _whole(self, names: FreshNames) -> tuple[bytes, set[bytes]]:
         parts: list[bytes] = []
+        queues: set[bytes] = set()
         for step, round_ in self._steps:
             names["i"] = b"%d" % round_
             parts.append(request(step, names) + (_PING if step.quiet else b""))
-        return b"".join(parts)
+            queues |= declared(step, names)
+        return b"".join(parts), queues | set(names.queues())
 
     def _compare(self, step: Step, connection: Connection, context: Context) -> None:
         if self._settings.protocol in step.exact:

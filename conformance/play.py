@@ -98,6 +98,16 @@ def request(step: Step, names: FreshNames) -> bytes:
     )
 
 
+def declared(step: Step, names: FreshNames) -> set[bytes]:
+    """The names that a step declares queues by: besides the made-up ones, what is to be deleted afterwards."""
+    found: set[bytes] = set()
+    for command in step.commands:
+        words = [data for argument in command[:2] for data in argument.expand(names)]
+        if words[0].upper() == b"QDECLARE" and len(words) > 1:
+            found.add(words[1])
+    return found
+
+
 def compare(expected: object, connection: Connection, context: Context) -> None:
     """Read one reply and compare it."""
     reply = connection.read_reply()
@@ -224,10 +234,7 @@ class _Player:
 
     def _send(self, step: Step, connection: Connection) -> None:
         data = request(step, self._names)
-        for command in step.commands:
-            words = self._words(command[:2])
-            if words[0].upper() == b"QDECLARE" and len(words) > 1:
-                self._queues.add(words[1])
+        self._queues |= declared(step, self._names)
         shown = [" ".join(show_bytes(word, 80) for word in self._words(command[:40])) for command in step.commands]
         self._sent = show_bytes(data) if step.raw is not None else " | ".join(shown)[:600]
         connection.send(data, bytewise=self._settings.cut == "bytes" and self._vector.cut)

@@ -193,6 +193,17 @@ def test_captures_go_from_one_connection_to_another(tmp_path: Path) -> None:
         assert len(ack.split()[1]) == 16
 
 
+@pytest.mark.parametrize("declares", [b"+OK\r\n", b"-ERR no\r\n"])
+def test_what_was_made_at_each_cut_is_removed(tmp_path: Path, declares: bytes) -> None:
+    with fake_server({"QDECLARE": declares}) as server:
+        [vector] = vectors(tmp_path, '[{ send = "QDECLARE {q}.x", reply = "+OK" }, { send = "PING", reply = "+PONG" }]')
+        played(server, vector, cut="every")
+        made = [line.split()[1] for line in server.received if line.startswith("QDECLARE")]
+        removed = [line.split()[1] for line in server.received if line.startswith("QDELETE")]
+        assert made
+        assert set(made) <= set(removed)
+
+
 def test_what_was_made_is_removed_and_undone(tmp_path: Path) -> None:
     steps = '[{ send = "QDECLARE {q}.x", reply = "+OK" }, { send = "GO {q1}", reply = "+no" }]'
     with fake_server({"QDECLARE": b"+OK\r\n", "GO": b"+yes\r\n"}) as server:
