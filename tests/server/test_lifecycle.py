@@ -40,6 +40,8 @@ def refuses_connections(port: int) -> bool:
         Conn(port).close()
     except ConnectionRefusedError:
         return True
+    except ConnectionResetError:  # it stopped listening between the two halves of this connect()
+        return False
     return False
 
 
@@ -349,7 +351,7 @@ def test_killed_connections_end(connect: Connect, conn: Conn) -> None:
     assert a.at_eof()
     conn.ok("CLIENT", "KILL", f"127.0.0.1:{b.local_port}")
     assert b.at_eof()
-    assert conn.error("CLIENT", "KILL", f"127.0.0.1:{b.local_port}").text == b"ERR No such client"
+    assert conn.error("CLIENT", "KILL", f"127.0.0.1:{b.local_port}").text.startswith(b"ERR No such client")
     c = connect()
     c.ok("CLIENT", "KILL", f"127.0.0.1:{c.local_port}")
     assert c.at_eof()

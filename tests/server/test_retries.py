@@ -296,7 +296,7 @@ def test_waiters_get_what_falls_due_in_its_order(
         put(virtual, queue, str(delay), "DELAY", f"{delay}s")
     waiting = [connect(virtual_server) for _ in range(3)]
     for one in waiting:
-        block(one, virtual, queue)
+        block(one, virtual, queue, "WAIT", 0, "LEASE", "1h")
     advance(virtual, "10s")
     assert [bodies(deliveries(one.read())) for one in waiting] == [[b"1"], [b"2"], [b"3"]]
 
