@@ -46,17 +46,12 @@ GROUPS = {
     "queue": "Queues",
     "message": "Messages",
     "dead letter": "Dead letters",
+    "consumer": "Push consumers",
+    "topic": "Topics",
+    "exchange": "Exchanges",
+    "transaction": "Transactions",
     "connection": "Connections",
     "server": "The server",
-}
-
-#: What the arguments mean that many commands have in common.
-COMMON = {
-    "queue": "Name of the queue.",
-    "body": "What the message holds: any bytes.",
-    "lease": "The token from QLEASE.",
-    "id": "A message's id.",
-    "full": "Answer with maps that hold all there is to know of a message.",
 }
 
 _NOTICE = "<!-- Written by docs/generate.py. Change the command table, then run it. -->"
@@ -147,8 +142,7 @@ def _argument_rows(spec: Spec) -> Iterator[tuple[str, str, str, str]]:
         declared = signature.get(parameter.name)
         default = inspect.Parameter.empty if declared is None else declared.default
         name = _shown_name(parameter)
-        description = parameter.description or COMMON.get(parameter.name, "")
-        yield name, _value(parameter), _default(parameter, default), _cell(description)
+        yield name, _value(parameter), _default(parameter, default), _cell(parameter.description)
 
 
 def _shown_name(parameter: Parameter) -> str:

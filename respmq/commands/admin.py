@@ -115,9 +115,9 @@ def shutdown(
         Choice(("NOSAVE", "SAVE"), bare=True),
         Described("Taken no notice of: what is to be kept is on disk already."),
     ] = None,
-    now: bool = False,
-    force: bool = False,
-    abort: bool = False,
+    now: Annotated[bool, Described("Don't wait for clients to read their answers.")] = False,
+    force: Annotated[bool, Described("Taken no notice of: a stop never fails.")] = False,
+    abort: Annotated[bool, Described("Always an error: no stop can be taken back.")] = False,
 ) -> None:
     """Lets the server finish: what has arrived is answered, all waits end, then everything is closed.
 

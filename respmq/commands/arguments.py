@@ -185,7 +185,9 @@ HEADER_NAME = Sized(1, 255, "a header name")
 COUNT = Integer(least=1)
 OFFSET = Integer(least=0)
 
-QueueName = Annotated[bytes, QUEUE]
+QueueName = Annotated[bytes, QUEUE, Described("The name of the queue.")]
 Blob = Annotated[bytes, BLOB]
-Lease = Annotated[bytes, BLOB]
-MessageId = Annotated[bytes, MESSAGE_ID]
+Full = Annotated[bool, Described("Deliver maps that hold all there is to know of a message.")]
+Body = Annotated[bytes, BLOB, Described("What is sent: any bytes.")]
+Lease = Annotated[bytes, BLOB, Described("The token from the delivery.")]
+MessageId = Annotated[bytes, BLOB, Described("The id of a message.")]

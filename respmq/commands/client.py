@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from respmq.commands.arguments import BLOB, Blob, Choice, Described, Integer, Several
+from respmq.commands.arguments import BLOB, Choice, Described, Integer, Several
 from respmq.commands.context import Client, Context
 from respmq.commands.describe import shown_name
 from respmq.commands.registry import command, container
@@ -22,7 +22,7 @@ _ADMIN = ("admin", "noscript", "loading", "stale")
 
 CLIENT_TYPE = Choice(("NORMAL", "MASTER", "REPLICA", "SLAVE", "PUBSUB"), says="Unknown client type '{}'")
 _CLIENT_ID = Integer(least=1, says="client-id should be greater than 0")
-_ON_OFF = Choice(("ON", "OFF"))
+_OnOff = Annotated[str, Choice(("ON", "OFF")), Described("Whether it is marked.")]
 
 
 def check_attribute(what: str, value: bytes) -> None:
@@ -53,7 +53,7 @@ def client_info(ctx: Context) -> Verbatim:
 
 
 @command("CLIENT SETNAME", group="connection", reply=OK, flags=_OWN)
-def client_setname(ctx: Context, connection_name: Blob) -> None:
+def client_setname(ctx: Context, connection_name: Annotated[bytes, BLOB, Described("Without blanks.")]) -> None:
     """Names the connection; an empty name takes it away."""
     check_attribute("Client names", connection_name)
     ctx.name = connection_name
@@ -71,7 +71,7 @@ def client_setinfo(
     attribute: Annotated[
         str, Choice(("LIB-NAME", "LIB-VER"), says="Unrecognized option '{}'"), Described("What is told.")
     ],
-    value: Blob,
+    value: Annotated[bytes, BLOB, Described("The name or the version.")],
 ) -> None:
     """Tells the name or the version of the client library, for CLIENT LIST."""
     check_attribute(attribute.lower(), value)
@@ -84,19 +84,26 @@ def client_setinfo(
     reply=OK.saying("`OK` for ON, nothing for OFF and SKIP"),
     flags=_OWN,
 )
-def client_reply(ctx: Context, mode: Annotated[str, Choice(("ON", "OFF", "SKIP"))]) -> None:
+def client_reply(
+    ctx: Context,
+    mode: Annotated[
+        str,
+        Choice(("ON", "OFF", "SKIP")),
+        Described("ON: everything is answered. OFF: nothing. SKIP: everything but the next command."),
+    ],
+) -> None:
     """Answers everything, nothing, or all but the next command."""
     ctx.set_reply_mode(mode.lower())
 
 
 @command("CLIENT NO-EVICT", group="connection", reply=OK, flags=_ADMIN)
-def client_no_evict(ctx: Context, mode: Annotated[str, _ON_OFF]) -> None:
+def client_no_evict(ctx: Context, mode: _OnOff) -> None:
     """Marks the connection in CLIENT LIST; the broker evicts no clients."""
     ctx.info["no-evict"] = mode.lower()
 
 
 @command("CLIENT NO-TOUCH", group="connection", reply=OK, flags=_OWN)
-def client_no_touch(ctx: Context, mode: Annotated[str, _ON_OFF]) -> None:
+def client_no_touch(ctx: Context, mode: _OnOff) -> None:
     """Marks the connection in CLIENT LIST; the broker keeps no account of when messages were looked at."""
     ctx.info["no-touch"] = mode.lower()
 

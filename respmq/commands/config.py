@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Annotated, Any
 
-from respmq.commands.arguments import BLOB, NONE_NEEDED, Blob, Described
+from respmq.commands.arguments import BLOB, NONE_NEEDED, Described
 from respmq.commands.context import Context
 from respmq.commands.registry import command, container
 from respmq.commands.replies import MAP, OK
@@ -52,8 +52,8 @@ def config_get(ctx: Context, *parameters: Annotated[bytes, BLOB, Described("Glob
 @command("CONFIG SET", group="server", reply=OK, flags=_FLAGS, complexity="O(N) with N settings")
 def config_set(
     ctx: Context,
-    parameter: Blob,
-    value: Blob,
+    parameter: Annotated[bytes, BLOB, Described("The name of a setting.")],
+    value: Annotated[bytes, BLOB, Described("What it is from now on.")],
     *further: Annotated[bytes, BLOB, NONE_NEEDED, Described("More names, each with its value.")],
 ) -> None:
     """Changes settings: all of them or, on an error, none."""

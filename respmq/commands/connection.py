@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from respmq.commands.about import NAME, REDIS_VERSION
-from respmq.commands.arguments import BLOB, NONE_NEEDED, Blob, Described, Integer, Pair
+from respmq.commands.arguments import BLOB, NONE_NEEDED, Described, Integer, Pair
 from respmq.commands.client import check_attribute
 from respmq.commands.context import Context
 from respmq.commands.registry import command
@@ -34,7 +34,7 @@ def ping(ctx: Context, message: Annotated[bytes | None, BLOB, Described("What to
 
 
 @command("ECHO", group="connection", reply=BULK, flags=("loading", "stale", "fast"))
-def echo(ctx: Context, message: Blob) -> bytes:
+def echo(ctx: Context, message: Annotated[bytes, BLOB, Described("Any bytes.")]) -> bytes:
     """Returns the message."""
     return message
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from respmq.commands.arguments import BLOB, COUNT, Described, QueueName
+from respmq.commands.arguments import BLOB, COUNT, Described, Full, QueueName
 from respmq.commands.context import Context
 from respmq.commands.registry import command
 from respmq.commands.replies import BULK, INTEGER
@@ -22,7 +22,7 @@ def qconsume(
     queue: QueueName,
     *,
     prefetch: Annotated[int, COUNT, Described("The most unsettled messages at a time.")] = 10,
-    full: bool = False,
+    full: Full = False,
 ) -> bytes:
     """Has messages of a queue delivered as pushes `[deliver, tag, queue, id, lease, attempt, body]`, with FULL of a map.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from respmq.commands.arguments import BLOB, HEADER_NAME, Blob, Bytes, Choice, Described, Pair, QueueName
+from respmq.commands.arguments import BLOB, HEADER_NAME, Body, Bytes, Choice, Described, Pair, QueueName
 from respmq.commands.context import Context
 from respmq.commands.registry import command, container
 from respmq.commands.replies import ANY, INTEGER, OK
@@ -82,7 +82,7 @@ def exchange_publish(
     ctx: Context,
     exchange: ExchangeName,
     key: Annotated[bytes, BLOB, Described("The routing key; a topic or empty for a TOPIC exchange.")],
-    body: Blob,
+    body: Body,
     *,
     header: Annotated[
         tuple[tuple[bytes, bytes], ...],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from respmq.commands.arguments import BLOB, NONE_NEEDED, Blob, Choice, Described, Pair
+from respmq.commands.arguments import BLOB, NONE_NEEDED, Choice, Described, Pair
 from respmq.commands.context import Context
 from respmq.commands.describe import command_docs, command_info, container_docs, container_info, shown_name
 from respmq.commands.flags import acl_categories
@@ -123,7 +123,11 @@ def command_list(
     categories=_CATEGORIES,
     complexity="O(N) with N arguments",
 )
-def command_getkeys(ctx: Context, command_name: Blob, *arguments: Blob) -> list[bytes]:
+def command_getkeys(
+    ctx: Context,
+    command_name: Annotated[bytes, BLOB, Described("The command.")],
+    *arguments: Annotated[bytes, BLOB, Described("What it is called with.")],
+) -> list[bytes]:
     """Returns the keys in a call: the queues and exchanges that it names."""
     words = [command_name, *arguments]
     table = ctx.server.table

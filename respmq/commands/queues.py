@@ -123,7 +123,9 @@ def qconfig(ctx: Context, queue: QueueName) -> dict[str, Answer]:
 
 
 @command("QSTATS", group="queue", reply=MAP, errors=("NOQUEUE", "INVALIDNAME"), flags=("readonly",))
-def qstats(ctx: Context, queue: Annotated[bytes | None, QUEUE] = None) -> dict[str, Answer]:
+def qstats(
+    ctx: Context, queue: Annotated[bytes | None, QUEUE, Described("The name of a queue.")] = None
+) -> dict[str, Answer]:
     """Returns statistics of a queue, or without a name of the whole broker."""
     if queue is not None:
         return dataclasses.asdict(ctx.engine.stats(queue))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from respmq.commands.arguments import BLOB, HEADER_NAME, NONE_NEEDED, Blob, Bytes, Described, Pair, QueueName
+from respmq.commands.arguments import BLOB, HEADER_NAME, NONE_NEEDED, Body, Bytes, Described, Pair, QueueName
 from respmq.commands.context import Context
 from respmq.commands.registry import command, container
 from respmq.commands.replies import ANY, BULKS, FRAMES, INTEGER
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 _PATTERN = Bytes("pattern")
 _COUNTS = ANY.saying("array of topics, each followed by the number of its subscriptions")
 
-Topic = Annotated[bytes, BLOB]
-Pattern = Annotated[bytes, _PATTERN]
+Topic = Annotated[bytes, BLOB, Described("Words, separated by dots.")]
+Pattern = Annotated[
+    bytes, _PATTERN, Described("A topic in which a word may be `*` (any one word) or `#` (any number of words).")
+]
 _Headers = Annotated[
     tuple[tuple[bytes, bytes], ...],
     Pair(HEADER_NAME, BLOB, ("name", "value")),
@@ -47,7 +49,7 @@ def _unsubscribe(ctx: Context, kind: SubscriptionKind, word: bytes, names: tuple
     flags=("pubsub", "fast"),
     complexity="O(W+M) with W words in the topic and M subscriptions and queues that take it",
 )
-def publish(ctx: Context, topic: Topic, body: Blob) -> int:
+def publish(ctx: Context, topic: Topic, body: Body) -> int:
     """Publishes to subscribers of the topic and into bound queues."""
     return sum(ctx.engine.topics.publish(topic, body))
 
@@ -61,7 +63,7 @@ def publish(ctx: Context, topic: Topic, body: Blob) -> int:
     complexity="O(W+M) with W words in the topic and M subscriptions and queues that take it",
 )
 def qpublish(
-    ctx: Context, topic: Topic, body: Blob, *, header: _Headers = (), attach: _Attachments = ()
+    ctx: Context, topic: Topic, body: Body, *, header: _Headers = (), attach: _Attachments = ()
 ) -> list[int]:
     """Publishes like PUBLISH, with headers and attachments for the copies in queues."""
     return [*ctx.engine.topics.publish(topic, body, dict(header), attach)]
@@ -75,7 +77,7 @@ def qpublish(
     flags=("pubsub", "fast"),
     complexity="O(M) with M subscriptions",
 )
-def spublish(ctx: Context, topic: Topic, body: Blob) -> int:
+def spublish(ctx: Context, topic: Topic, body: Body) -> int:
     """Publishes to those who have subscribed to the topic with SSUBSCRIBE."""
     return ctx.engine.topics.publish_shard(topic, body)
 

@@ -22,7 +22,7 @@ _FORMS = {"id": _ID, "lease": _LEASE, "time": _TIME}
 KNOWN = re.compile("|".join(f"(?P<{name}>{_EDGE % form})" for name, form in _FORMS.items()))
 _NUMBER = r"[0-9]+(?:\.[0-9]+)*"
 #: Lines left out, or items within a line.
-ELLIPSIS = r"^ *\.\.\.\n|(?:, )?\.\.\.(?=[,\]}])"
+ELLIPSIS = r"^ *\.\.\.\n|(?:, )?\.\.\.(?=[,\]}\"])"
 #: What no page has to show: redis-cli's note that a reply took long, and blanks at the ends of lines.
 _UNSEEN = re.compile(r"^\([0-9]+\.[0-9]+s\)\n| +$", re.MULTILINE)
 

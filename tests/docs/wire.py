@@ -5,7 +5,8 @@ A `wire` block is a session: commands, each behind `> `, and their replies in th
     +OK   -ERR text   :1   ,2.5   "bulk"   null   ="verbatim"   [array, of, these]   {map: of, these: ...}
 
 The page is played in RESP2 and in RESP3. In RESP2 what is written as a map has to come as a flat array, a double or a
-verbatim string as a bulk string. `...` stands for any further items.
+verbatim string as a bulk string. `...` stands for any further items, `(closed)` for the end of the connection and
+`(nothing)` for no reply. In commands `<2000 bytes>` stands for so many of them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import re
 from dataclasses import dataclass
 
 from tests.docs.terminals import quoted, words
-from tests.support import Bool, Conn, Double, Error, Map, Null, Push, SetReply, Simple, Value, Verbatim
+from tests.support import Bool, ClosedError, Conn, Double, Error, Map, Null, Push, SetReply, Simple, Value, Verbatim
 from tests.support.values import BigNumber
 
 PROMPT = "> "
@@ -31,6 +32,7 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
+_BYTES = re.compile(r"<(\d+) bytes>")
 _PAIRS = {"[": "]", "{": "}"}
 
 
@@ -66,8 +68,9 @@ class Shown:
 def parse(text: str) -> Shown:
     """A reply in the page's notation."""
     text = text.strip()
-    if text.startswith(("-", "+")):
-        return Shown("line", text)
+    if text.startswith(("-", "+", "(")):
+        # A page breaks long lines.
+        return Shown("line", " ".join(text.split()))
     value, place = _value(text, 0)
     assert place == len(text), f"not understood: {text[place:]!r}"
     return value
@@ -131,15 +134,19 @@ class WireTerminal:
     def __init__(self, port: int, resp: int) -> None:
         self._conn = Conn(port)
         if resp != 2:
-            self._conn.hello(resp)
+            # On a server with a password this is an error, and the page shows how to log in.
+            self._conn.cmd("HELLO", resp)
 
     def send(self, line: str) -> None:
         """Send a command."""
-        self._conn.start(*words(line))
+        self._conn.start(*words(_BYTES.sub(lambda match: "x" * int(match[1]), line)))
 
     def read(self) -> str:
         """The next reply."""
-        return render(self._conn.read()) + "\n"
+        try:
+            return render(self._conn.read()) + "\n"
+        except ClosedError:
+            return "(closed)\n"
 
     def close(self) -> None:
         """Close the connection."""
