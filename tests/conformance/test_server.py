@@ -44,19 +44,35 @@ def test_vectors(virtual_server: ServerProcess, control: Control, file: str, pro
     assert {result.status for result in results} == {PASSED}, explain(results)
 
 
-@pytest.mark.parametrize("protocol", [2, 3])
-@pytest.mark.parametrize("file", sorted({vector.file for vector in VECTORS if every.is_pure(vector)}))
-def test_vectors_cut_at_every_offset(virtual_server: ServerProcess, control: Control, file: str, protocol: int) -> None:
+@pytest.mark.parametrize(
+    ("title", "protocol"),
+    [(vector.title, protocol) for vector in VECTORS if every.is_pure(vector) for protocol in vector.protocols],
+)
+def test_vectors_cut_at_every_offset(
+    virtual_server: ServerProcess, control: Control, title: str, protocol: int
+) -> None:
     settings = Settings(("127.0.0.1", virtual_server.port), protocol, "every")
-    chosen = [vector for vector in VECTORS if vector.file == file and protocol in vector.protocols]
-    results = [every.cut_everywhere(vector, settings, control) for vector in chosen if every.is_pure(vector)]
-    assert {result.status for result in results} == {PASSED}, explain(results)
+    [vector] = [vector for vector in VECTORS if vector.title == title]
+    result = every.cut_everywhere(vector, settings, control)
+    assert result.status == PASSED, explain([result])
 
 
 @pytest.mark.parametrize("protocol", [2, 3])
 def test_stock_clients(virtual_server: ServerProcess, protocol: int) -> None:
     results = clients.run(("127.0.0.1", virtual_server.port), (protocol,))
     assert FAILED not in {result.status for result in results}, explain(results)
+
+
+# Push consumers, topics, exchanges and transactions: their promises have tests elsewhere, but no vectors yet.
+WITHOUT_VECTORS = {
+    *("qconsume", "qcancel"),
+    *("publish", "qpublish", "subscribe", "psubscribe", "unsubscribe", "punsubscribe"),
+    *("spublish", "ssubscribe", "sunsubscribe"),
+    *(f"pubsub{sub}" for sub in ("", "|channels", "|numsub", "|numpat", "|shardchannels", "|shardnumsub", "|help")),
+    *("qbind", "qunbind", "qbindings"),
+    *(f"exchange{sub}" for sub in ("", "|declare", "|delete", "|bind", "|unbind", "|publish", "|list", "|bindings")),
+    *("exchange|help", "multi", "exec", "discard", "watch", "unwatch"),
+}
 
 
 def sent(vectors: list[Vector]) -> set[str]:
@@ -77,4 +93,5 @@ def test_every_command_has_a_vector(control: Control) -> None:
     assert reply.kind == "*", reply
     listed = {item.value.decode() for item in reply.value}
     assert len(listed) > 20
-    assert listed - sent(VECTORS) == set()
+    assert listed - sent(VECTORS) <= WITHOUT_VECTORS
+    assert not WITHOUT_VECTORS & sent(VECTORS), "these have vectors: take them out of the set"
