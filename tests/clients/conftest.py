@@ -12,6 +12,7 @@ import pytest
 
 HERE: Final = Path(__file__).parent
 PROGRAMS: Final = {
+    "test_against_redis.py": ("redis-server",),
     "test_node.py": ("node",),
     "test_redis_tools.py": ("redis-cli", "redis-benchmark"),
 }

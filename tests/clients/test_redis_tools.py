@@ -85,7 +85,7 @@ def test_stat(server: ServerProcess) -> None:
         for _ in range(2):
             line = program.read_until(b"\n")
             # keys, memory, clients, blocked, requests, connections
-            assert re.match(rb"\d+ +[1-9][0-9.]*[BKMG] +[1-9]\d* +\d+ +\d+ \(\+\d+\) +[1-9]\d*", line), line
+            assert re.match(rb"\d+ +[0-9.]+[BKMG] +[1-9]\d* +\d+ +\d+ \(\+\d+\) +[1-9]\d*", line), line
 
 
 def test_info(server: ServerProcess) -> None:
