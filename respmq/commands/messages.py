@@ -10,20 +10,25 @@ from respmq.commands.arguments import (
     HEADER_NAME,
     MESSAGE_ID,
     OFFSET,
-    Blob,
+    Body,
     Choice,
     Described,
     Duration,
+    Full,
     Integer,
     Lease,
+    MessageId,
     Pair,
     QueueName,
 )
 from respmq.commands.context import Context
+from respmq.commands.deliveries import encode_deliveries2
 from respmq.commands.registry import command
 from respmq.commands.replies import BULK_OR_NULL, BULKS, DELIVERIES, INTEGER, MAP_OR_NULL, MAPS
+from respmq.commands.spec import Plain
 from respmq.core.model import DELAYED, LEASED, READY, Extra
 from respmq.errors import InvalidRequestError
+from respmq.resp.writer import encode_bulk, encode_integer
 
 if TYPE_CHECKING:
     from respmq.core.model import Description
@@ -32,22 +37,18 @@ if TYPE_CHECKING:
 _STATES = {"READY": READY, "DELAYED": DELAYED, "LEASED": LEASED}
 
 
-def _plain_put(ctx: Context, queue: bytes, body: bytes) -> bytes | None:
-    return ctx.engine.put(queue, body)
-
-
 @command(
     "QPUT",
     group="message",
     reply=BULK_OR_NULL.saying("bulk string: the message's id; null if the id is a duplicate"),
     errors=("NOQUEUE", "INVALIDNAME", "QUEUEFULL", "TOOBIG", "OOM"),
     flags=("write", "denyoom", "fast"),
-    plain=_plain_put,
+    plain=Plain(3, "put_plain", encode_bulk),
 )
 def qput(
     ctx: Context,
     queue: QueueName,
-    body: Blob,
+    body: Body,
     *,
     id: Annotated[bytes | None, MESSAGE_ID, Described("The message's id; a UUIDv7 is made if there is none.")] = None,
     priority: Annotated[int, Integer(), Described("The lower number is delivered first.")] = 0,
@@ -73,13 +74,9 @@ def qput(
     flags=("write", "denyoom"),
     complexity="O(N) with N messages",
 )
-def qmput(ctx: Context, queue: QueueName, *body: Blob) -> list[bytes]:
+def qmput(ctx: Context, queue: QueueName, *body: Body) -> list[bytes]:
     """Puts several messages into a queue: all of them or, on an error, none."""
     return ctx.engine.put_many(queue, body)
-
-
-def _plain_lease(ctx: Context, queue: bytes) -> Deliveries | LeaseWait:
-    return ctx.engine.lease((queue,))
 
 
 @command(
@@ -89,7 +86,7 @@ def _plain_lease(ctx: Context, queue: bytes) -> Deliveries | LeaseWait:
     errors=("NOQUEUE", "INVALIDNAME", "UNBLOCKED"),
     flags=("write", "blocking"),
     complexity="O(N) with N messages leased",
-    plain=_plain_lease,
+    plain=Plain(2, "lease_one", encode_deliveries2),
 )
 def qlease(
     ctx: Context,
@@ -102,7 +99,7 @@ def qlease(
     reqid: Annotated[
         bytes | None, BLOB, Described("A key under which the same request may be sent again without taking more.")
     ] = None,
-    full: bool = False,
+    full: Full = False,
 ) -> Deliveries | LeaseWait:
     """Leases messages from the first of the queues that have any; waits for one if asked to."""
     request = None if reqid is None else (ctx.user, reqid)
@@ -116,6 +113,7 @@ def qlease(
     errors=("NOQUEUE", "INVALIDNAME"),
     flags=("write", "fast"),
     complexity="O(N) with N leases",
+    plain=Plain(3, "ack_one", encode_integer),
 )
 def qack(ctx: Context, queue: QueueName, *leases: Lease) -> int:
     """Settles leases as done; their messages are gone."""
@@ -194,7 +192,7 @@ def qpeek(
 
 
 @command("QSHOW", group="message", reply=MAP_OR_NULL, errors=("NOQUEUE", "INVALIDNAME"), flags=("readonly", "fast"))
-def qshow(ctx: Context, queue: QueueName, id: Blob) -> Description | None:
+def qshow(ctx: Context, queue: QueueName, id: MessageId) -> Description | None:
     """Shows a message by its id: the live one, else the latest dead one."""
     return ctx.engine.show(queue, id)
 
@@ -207,6 +205,6 @@ def qshow(ctx: Context, queue: QueueName, id: Blob) -> Description | None:
     flags=("write", "fast"),
     complexity="O(N) with N ids",
 )
-def qdel(ctx: Context, queue: QueueName, *ids: Blob) -> int:
+def qdel(ctx: Context, queue: QueueName, *ids: MessageId) -> int:
     """Removes ready, delayed or leased messages by id; their leases are stale."""
     return ctx.engine.remove(queue, ids)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from respmq.commands.replies import Reply
+    from respmq.commands.spec import Plain
     from respmq.resp.writer import Answer
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -116,7 +117,7 @@ def command(
     since: str = "0.1.0",
     complaint: str = "",
     least: int = 0,
-    plain: Callable[..., Any] | None = None,
+    plain: Plain | None = None,
 ) -> Callable[[F], F]:
     """Put a function into the command table.
 
@@ -131,7 +132,7 @@ def command(
         since: the version of respmq in which it appeared.
         complaint: how an error about its arguments begins, if Redis has words of its own; `{}` is the word at fault.
         least: how many arguments there must be, where that is more than the signature says.
-        plain: the same for a call without options, where filling in their defaults takes time that counts.
+        plain: a short way for the most usual call.
     """
 
     def add(function: F) -> F:

@@ -64,6 +64,19 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class Plain:
+    """A short way for the most usual call of a command, one of `words` words in which nothing has to be parsed.
+
+    `method` of the engine does the same as the command's function, and takes the words behind the name; `encode` writes
+    what it returns, the same in both protocols. Only for commands whose time decides how fast the broker is.
+    """
+
+    words: int
+    method: str
+    encode: Callable[[Any], bytes]
+
+
+@dataclass(frozen=True)
 class Spec:
     """One command, or one subcommand (`QDEAD LIST`), and all that is known of it."""
 
@@ -83,8 +96,7 @@ class Spec:
     complaint: str = ""
     #: How many arguments there must be, where that is more than the signature says.
     least: int = 0
-    #: The same as `function` for a call without options.
-    plain: Callable[..., Any] | None = None
+    plain: Plain | None = None
     #: Option words to their parameters.
     words: dict[bytes, Parameter] = field(default_factory=dict)
 
@@ -310,7 +322,7 @@ def build_spec(
     complexity: str,
     complaint: str = "",
     least: int = 0,
-    plain: Callable[..., Any] | None = None,
+    plain: Plain | None = None,
 ) -> Spec:
     """Read a command's grammar from the signature of its function, and its summary from the docstring's first line."""
     summary = (inspect.getdoc(function) or "").partition("\n")[0]

@@ -14,7 +14,7 @@ from respmq.core.deadlines import WAITER_RANK
 from respmq.core.directory import Directory
 from respmq.core.events import Router
 from respmq.core.exchanges import Exchanges
-from respmq.core.hub import TICK_BUDGET, Hub
+from respmq.core.hub import NO_LIMIT, TICK_BUDGET, Hub
 from respmq.core.model import Description, Message, describe, describe_dead, describe_live
 from respmq.core.requests import Request
 from respmq.core.stats import BrokerStats
@@ -53,9 +53,9 @@ class Broker(Directory):
         self._consumers: dict[bytes, Consumer] = {}
         #: What `serve` has to do: it is looked at after each command.
         self.unserved = hub.agenda
-        #: Limits that the server's configuration may change at any time. 0 is no limit.
-        self.max_message_size = 0
-        self.max_memory = 0
+        #: Limits in bytes that the server's configuration may change at any time.
+        self.max_message_size = NO_LIMIT
+        self.max_memory = NO_LIMIT
         self.topics = Router(self.find, self._check_size, self._has_room, hub.obituaries)
         self.exchanges = Exchanges(self.topics, self._check_size, self.find)
 
@@ -161,13 +161,25 @@ class Broker(Directory):
         if queue is None:
             return self.declaring((name,), lambda: self.put(name, body, id, priority, delay, extra))
         size = len(body) if extra is None else len(body) + extra.size
-        if size > self.max_message_size > 0:
+        if size > self.max_message_size:
             self._check_size(size)
-        if self._hub.used > self.max_memory > 0:
+        if self._hub.used > self.max_memory:
             raise self._out_of_memory()
         if delay:
             _check_delay(delay, queue.settings.ttl, None if extra is None else extra.ttl)
         return queue.put(body, id, priority, delay, extra)
+
+    def put_plain(self, name: bytes, body: bytes) -> bytes:
+        """`put` without options, by a shorter way.
+
+        Raises:
+            BrokerError: as `put`.
+        """
+        queue = self._queues.get(name)
+        if queue is None or len(body) > self.max_message_size or self._hub.used > self.max_memory:
+            # An id of our own is no duplicate: None can't come back.
+            return self.put(name, body) or b""
+        return queue.put_plain(body)
 
     def put_many(self, name: bytes, bodies: tuple[bytes, ...]) -> list[bytes]:
         """Store all of `bodies` or, on an error, none; return the ids.
@@ -182,9 +194,9 @@ class Broker(Directory):
         if queue is None:
             return self.declaring((name,), lambda: self.put_many(name, bodies))
         size = max(map(len, bodies), default=0)
-        if size > self.max_message_size > 0:
+        if size > self.max_message_size:
             self._check_size(size)
-        if self._hub.used > self.max_memory > 0:
+        if self._hub.used > self.max_memory:
             raise self._out_of_memory()
         return queue.put_many(bodies)
 
@@ -239,6 +251,20 @@ class Broker(Directory):
         if taken or wait is None:
             return [describe(m) for m in taken] if full else taken
         return self._wait(queues, count, wait, lease, known, full=full)
+
+    def lease_one(self, name: bytes) -> list[Message]:
+        """`lease` of one message without options, by a shorter way.
+
+        Raises:
+            QueueNotFoundError: no such queue.
+        """
+        queue = self._queues.get(name)
+        if queue is None:
+            return self.declaring((name,), lambda: self.lease_one(name))
+        taken: list[Message] = []
+        if queue.ready:
+            queue.take(1, None, taken)
+        return taken
 
     def _wait(
         self, queues: list[Queue], count: int, wait: int, lease: int | None, request: Request | None, *, full: bool
@@ -330,6 +356,15 @@ class Broker(Directory):
         """
         queue = self._queues.get(name)
         return self.find(name).ack(tokens) if queue is None else queue.ack(tokens)
+
+    def ack_one(self, name: bytes, token: bytes) -> int:
+        """`ack` of one lease, by a shorter way.
+
+        Raises:
+            QueueNotFoundError: no such queue.
+        """
+        queue = self._queues.get(name)
+        return (self.find(name) if queue is None else queue).ack_one(token)
 
     def nack(self, name: bytes, token: bytes, delay: int | None = None, error: bytes | None = None) -> int:
         """Settle a lease as failed: the message is retried after `delay` (None: the backoff), or dies. 0: it was stale.
@@ -438,12 +473,12 @@ class Broker(Directory):
     # -- limits ----------------------------------------------------------------------------------------------------
 
     def _check_size(self, size: int) -> None:
-        if size > self.max_message_size > 0:
+        if size > self.max_message_size:
             msg = f"the message is {size} bytes, max-message-size allows {self.max_message_size}"
             raise TooBigError(msg)
 
     def _has_room(self) -> bool:
-        return not self._hub.used > self.max_memory > 0
+        return not self._hub.used > self.max_memory
 
     def _out_of_memory(self) -> OutOfMemoryError:
         return OutOfMemoryError(

@@ -94,19 +94,19 @@ _NEVER = 1 << 62
 class Alarm:
     """The one deadline of something that has many moments to be called at: the earliest of those it was armed for."""
 
-    __slots__ = ("_at", "_deadline", "_deadlines", "_target")
+    __slots__ = ("_deadline", "_deadlines", "_target", "at")
 
     def __init__(self, deadlines: Deadlines, target: Due) -> None:
         self._deadlines = deadlines
         self._target = target
-        self._at = _NEVER
+        self.at = _NEVER
         self._deadline: Deadline | None = None
 
     def arm(self, when: int) -> None:
         """Make sure that the target is called at `when` or before."""
-        if when < self._at:
+        if when < self.at:
             self.disarm()
-            self._at = when
+            self.at = when
             self._deadline = self._deadlines.set(when, QUEUE_RANK, self._target)
 
     def disarm(self) -> None:
@@ -114,4 +114,4 @@ class Alarm:
         if self._deadline is not None:
             self._deadlines.cancel(self._deadline)
             self._deadline = None
-        self._at = _NEVER
+        self.at = _NEVER

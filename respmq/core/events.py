@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
 from respmq.core.model import Extra
@@ -298,7 +298,7 @@ class Router:
     def announce(self, letter: DeadLetter) -> None:
         """Publish a death."""
         message = letter.message
-        moment = datetime.fromtimestamp(letter.dead_at / 1000, timezone.utc)
+        moment = datetime.fromtimestamp(letter.dead_at / 1000, UTC)
         body = {
             "queue": message.queue.decode("ascii"),
             "id": message.id.decode("utf-8", "backslashreplace"),

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from respmq.core.model import DeadLetter
     from respmq.core.queue import Queue
 
+#: A limit that nothing reaches.
+NO_LIMIT = 1 << 62
+
 #: What a message costs beside its body: the object, its id, its places in index and line. Counted for `maxmemory`.
 MESSAGE_OVERHEAD = 350
 

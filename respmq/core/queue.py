@@ -49,6 +49,7 @@ class Queue:
         self.settings = settings
         self._hub = hub
         self._ids = IdMaker(hub.random_bytes)
+        #: Whether a message that waits has nothing to be kept account of but its place.
         self._plain = settings.ttl is None and settings.overflow == "REJECT"
         self.live: dict[bytes, Message] = {}
         self.ready = self.delayed = self.bytes = 0
@@ -91,6 +92,29 @@ class Queue:
         self._store(Message(self.name, id, body, priority, now, extra), delay)
         return id
 
+    def put_plain(self, body: bytes) -> bytes:
+        """`put` without options, by a shorter way, and return the id.
+
+        Raises:
+            QueueFullError: as `put`.
+        """
+        if not self._plain or self.ready + self.delayed >= self.settings.max_len:
+            # An id of our own is no duplicate: None can't come back.
+            return self.put(body, None, 0, 0, None) or b""
+        hub = self._hub
+        id = self._ids.make(hub.now)
+        message = Message(self.name, id, body, 0, hub.now, None)
+        self.live[id] = message
+        size = len(body)
+        self.bytes += size
+        hub.used += size + MESSAGE_OVERHEAD
+        self.enqueued += 1
+        self.ready += 1
+        self._line.append(message)
+        if self.takers:
+            hub.agenda[self] = None
+        return id
+
     def put_many(self, bodies: tuple[bytes, ...]) -> list[bytes]:
         """Store all of `bodies` and return their ids.
 
@@ -98,29 +122,14 @@ class Queue:
             QueueFullError: there is no room for all; none is stored.
         """
         self._make_room(len(bodies))
-        now = self._hub.now
-        make = self._ids.make
-        ids = []
-        for body in bodies:
-            id = make(now)
-            self._store(Message(self.name, id, body, 0, now, None), 0)
-            ids.append(id)
-        return ids
+        return [self.put_plain(body) for body in bodies]
 
     def _store(self, message: Message, delay: int) -> None:
         self.live[message.id] = message
         self.enqueued += 1
-        size = len(message.body) if message.extra is None else message.size
-        self.bytes += size
-        self._hub.used += size + MESSAGE_OVERHEAD
-        if delay or message.extra is not None or not self._plain:
-            self._enter(message, delay)
-            return
-        # `_enter` and `_make_ready` for a new message in a queue without TTL and DROPHEAD, kept short.
-        self.ready += 1
-        self._line.append(message)
-        if self.takers:
-            self._hub.agenda[self] = None
+        self.bytes += message.size
+        self._hub.used += message.size + MESSAGE_OVERHEAD
+        self._enter(message, delay)
 
     def _make_room(self, count: int) -> None:
         settings = self.settings
@@ -157,7 +166,7 @@ class Queue:
         now = hub.now
         deadline = now + (self.settings.ack_timeout if duration is None else duration)
         leases = self.leases
-        while count and self.ready:
+        while count:
             message = self._line.pop()
             if message is None:
                 break
@@ -178,9 +187,9 @@ class Queue:
             else:
                 leases.add_odd(message)
             taken.append(message)
-            count -= 1
             self.delivered += 1
-        if taken:
+            count -= 1
+        if taken and deadline < self._alarm.at:
             self._alarm.arm(deadline)
 
     def ack(self, tokens: tuple[bytes, ...]) -> int:
@@ -203,6 +212,17 @@ class Queue:
             count += 1
         self.acked += count
         return count
+
+    def ack_one(self, token: bytes) -> int:
+        """`ack` of one lease, by a shorter way."""
+        message = self.leases.standard.pop(token, None)
+        if message is None:
+            return self.ack((token,))
+        if self.leases.holders:
+            self.leases.end_hold(token)
+        self._discard(message)
+        self.acked += 1
+        return 1
 
     def fail(self, token: bytes, delay: int | None, error: bytes | None) -> int:
         """Settle a lease as failed: back after `delay` (None: the backoff), or dead after the last attempt."""

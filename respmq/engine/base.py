@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from respmq.core.consumers import Consumer, Sink
     from respmq.core.events import Router
     from respmq.core.exchanges import Exchanges
-    from respmq.core.model import Description, Extra, QueueSettings
+    from respmq.core.model import Description, Extra, Message, QueueSettings
     from respmq.core.stats import BrokerStats, QueueStats
     from respmq.core.waiting import Deliveries, LeaseWait
 
@@ -53,6 +53,9 @@ class Engine(Protocol):
         delay: int = 0,
         extra: Extra | None = None,
     ) -> bytes | None: ...
+    def put_plain(self, name: bytes, body: bytes) -> bytes: ...
+    def lease_one(self, name: bytes) -> list[Message]: ...
+    def ack_one(self, name: bytes, token: bytes) -> int: ...
     def put_many(self, name: bytes, bodies: tuple[bytes, ...]) -> list[bytes]: ...
     def lease(
         self,

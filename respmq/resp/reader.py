@@ -33,8 +33,8 @@ _ARRAY = ord("*")
 _DOUBTFUL = re.compile(rb"\n(?:\*\d{6}|[=%~>|])")
 _ONLY_LISTS = {list}
 
-#: Above this many bytes there are probably several requests, which is where hiredis is faster.
-_SPLIT_BELOW = 256
+#: In a piece that is shorter, or has no second request within so many bytes, hiredis and its guard cost more than a split.
+_SHORT = 256
 
 _SENTINEL_WORD = b"respmq-end-of-piece-\r\n\xff"
 _SENTINEL = b"*1\r\n$%d\r\n%b\r\n" % (len(_SENTINEL_WORD), _SENTINEL_WORD)
@@ -95,15 +95,8 @@ class FastParser:
 
     def parse(self, piece: bytes) -> tuple[list[Request], int]:
         """The requests at the beginning of `piece` that are certain, and how many bytes they are."""
-        if len(piece) > _SPLIT_BELOW:
-            requests, end = self._parse_with_hiredis(piece)
-            if end:
-                return requests, end
-        requests, end = split_requests(piece)
-        if end == len(piece) or piece[end] != _ARRAY or len(piece) > _SPLIT_BELOW:
-            return requests, end
-        more, more_end = self._parse_with_hiredis(piece[end:])
-        return requests + more, end + more_end
+        requests, end = self._parse_with_hiredis(piece)
+        return (requests, end) if end else split_requests(piece)
 
     def _parse_with_hiredis(self, piece: bytes) -> tuple[list[Request], int]:
         if _DOUBTFUL.search(piece) is not None or piece[1:7].isdigit():
@@ -221,7 +214,12 @@ class RequestReader:
         piece = self._piece + data if self._piece else data
         if not piece:
             return []
-        requests, end = self._fast.parse(piece)
+        if len(piece) < _SHORT or piece.find(b"\n*", 0, _SHORT) < 0:
+            requests, end = split_requests(piece)
+            if end < len(piece) and piece[end] == _ARRAY:
+                requests, end = self._fast.parse(piece)
+        else:
+            requests, end = self._fast.parse(piece)
         self._piece = b""
         if end == len(piece):
             return requests

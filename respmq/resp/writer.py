@@ -52,12 +52,17 @@ Answer = (
 )
 
 OK = b"+OK\r\n"
-_INTEGERS = [b":%d\r\n" % i for i in range(1024)]
 
 
-def encode_integer(value: int) -> bytes:
-    """An integer."""
-    return _INTEGERS[value] if 0 <= value < len(_INTEGERS) else b":%d\r\n" % value
+class _Integers(dict[int, bytes]):
+    """Integers as they are written; the common ones are made once."""
+
+    def __missing__(self, value: int) -> bytes:
+        return b":%d\r\n" % value
+
+
+#: An integer.
+encode_integer: Callable[[int], bytes] = _Integers((i, b":%d\r\n" % i) for i in range(1024)).__getitem__
 
 
 def encode_bulk(value: bytes) -> bytes:

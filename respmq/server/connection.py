@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from respmq.server.poller import Poller
     from respmq.server.session import Session
 
-#: How much is read at once, so that nobody who sends without end keeps the others waiting.
-READ_SIZE = 64 * 1024
+#: How much is read at once. More from a client that has sent as much, since the room for it has to be made each time;
+#: not more than that, so that nobody who sends without end keeps the others waiting.
+READ_SIZE = 16 * 1024
+FLOOD_SIZE = 64 * 1024
 
 #: How many bytes a client that waits for an answer may send ahead before the server stops reading.
 _AHEAD = 1 << 20
@@ -25,7 +27,20 @@ _NOTHING = memoryview(b"")
 class Connection:
     """A client's connection. `touched` says that it is on the list of those to be written to in this pass."""
 
-    __slots__ = ("_backlog", "_interest", "_poller", "ended", "fd", "linger_until", "recv", "send", "session", "sock", "touched")
+    __slots__ = (
+        "_backlog",
+        "_interest",
+        "_poller",
+        "ended",
+        "fd",
+        "linger_until",
+        "read_size",
+        "recv",
+        "send",
+        "session",
+        "sock",
+        "touched",
+    )
 
     def __init__(self, sock: socket.socket, session: Session, poller: Poller) -> None:
         self.sock = sock
@@ -36,6 +51,7 @@ class Connection:
         self._poller = poller
         self._backlog = _NOTHING
         self._interest = READ
+        self.read_size = READ_SIZE
         #: The client has closed its side.
         self.ended = False
         self.touched = False
@@ -65,18 +81,18 @@ class Connection:
         if sent < len(data):
             self._backlog = memoryview(data)[sent:]
             session.congested = True
-        else:
-            if self._backlog:
-                self._backlog = _NOTHING
-            if not session.out:
-                session.written()
+            return sent
+        if self._backlog:
+            self._backlog = _NOTHING
+        if (session.handed or session.out_size or session.congested) and not session.out:
+            session.written()
         return sent
 
     @property
     def at_rest(self) -> bool:
         """Whether there is nothing to do but to wait for requests."""
         session = self.session
-        return self._interest == READ and not (self._backlog or self.ended or session.stalled or session.closing)
+        return self._interest == READ and not (session.congested or self.ended or session.stalled or session.closing)
 
     def set_interest(self) -> None:
         """Watch the socket for what can be done with it now."""

@@ -6,10 +6,11 @@ import select
 import selectors
 from typing import Final, Protocol
 
+#: Interests, and what is found; the values are epoll's.
 READ: Final = 1
-WRITE: Final = 2
-#: The peer has closed its side (only seen with epoll; otherwise by reading).
-HANG_UP: Final = 4
+WRITE: Final = 4
+#: The peer has closed its side, or the connection is broken (only seen with epoll; otherwise by reading).
+HANG_UP: Final = 8 | 16 | 0x2000
 
 
 class Poller(Protocol):
@@ -40,7 +41,7 @@ if hasattr(select, "epoll"):
 
         def __init__(self) -> None:
             self._epoll = select.epoll()
-            self._interest: dict[int, int] = {}
+            self._watched: set[int] = set()
 
         def fileno(self) -> int:
             """The epoll descriptor."""
@@ -48,48 +49,25 @@ if hasattr(select, "epoll"):
 
         def set(self, fd: int, interest: int) -> None:
             """Watch `fd`."""
-            events = select.EPOLLRDHUP
-            if interest & READ:
-                events |= select.EPOLLIN
-            if interest & WRITE:
-                events |= select.EPOLLOUT
-            if fd in self._interest:
-                self._epoll.modify(fd, events)
+            if fd in self._watched:
+                self._epoll.modify(fd, interest | select.EPOLLRDHUP)
             else:
-                self._epoll.register(fd, events)
-            self._interest[fd] = interest
+                self._epoll.register(fd, interest | select.EPOLLRDHUP)
+                self._watched.add(fd)
 
         def forget(self, fd: int) -> None:
             """Watch `fd` no longer."""
-            if self._interest.pop(fd, None) is not None:
+            if fd in self._watched:
+                self._watched.remove(fd)
                 self._epoll.unregister(fd)
 
         def ready(self) -> list[tuple[int, int]]:
             """Descriptors that are ready now."""
-            return [(fd, _FROM_EPOLL[events]) for fd, events in self._epoll.poll(0, 4096)]
+            return self._epoll.poll(0, 4096)
 
         def close(self) -> None:
             """Close the epoll descriptor."""
             self._epoll.close()
-
-    def _translate(events: int) -> int:
-        ready = 0
-        if events & (select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR):
-            ready |= READ
-        if events & (select.EPOLLOUT | select.EPOLLHUP | select.EPOLLERR):
-            ready |= WRITE
-        if events & (select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR):
-            ready |= HANG_UP
-        return ready
-
-    class _Translation(dict[int, int]):
-        """epoll's events to ours, worked out once for each combination."""
-
-        def __missing__(self, events: int) -> int:
-            self[events] = ready = _translate(events)
-            return ready
-
-    _FROM_EPOLL = _Translation()
 
 
 class SelectorPoller:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from respmq.server.connection import READ_SIZE, Connection
+from respmq.server.connection import FLOOD_SIZE, READ_SIZE, Connection
 from respmq.server.poller import HANG_UP, READ, WRITE, make_poller
 from respmq.server.session import Session
 
@@ -91,20 +91,21 @@ class Reactor:
         """One pass; returns after how many seconds the next one is due, if no socket is ready before."""
         following = self.state.tick(self._clock())
         events = self._poller.ready()
+        connections = self._connections
         for fd, event in events:
             if event & HANG_UP:
-                connection = self._connections.get(fd)
+                connection = connections.get(fd)
                 if connection is not None and connection.session.blocked is not None:
                     self._close(connection)
         for fd, event in events:
-            connection = self._connections.get(fd)
+            connection = connections.get(fd)
             if connection is None:
                 if fd in self._listeners:
                     self._accept(self._listeners[fd])
                 continue
             if event & WRITE:
                 self._touch(connection)
-            if event & READ:
+            if event != WRITE:
                 self._read(connection)
         self._flush()
         if events:
@@ -141,7 +142,7 @@ class Reactor:
 
     def _read(self, connection: Connection) -> None:
         try:
-            data = connection.recv(READ_SIZE)
+            data = connection.recv(connection.read_size)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
@@ -153,7 +154,12 @@ class Reactor:
             if not data:
                 self._close(connection)
         elif data:
-            self.state.input_bytes += len(data)
+            size = len(data)
+            self.state.input_bytes += size
+            if size == connection.read_size:
+                connection.read_size = FLOOD_SIZE
+            elif size < READ_SIZE:
+                connection.read_size = READ_SIZE
             try:
                 session.receive(data)
             except Exception as error:  # noqa: BLE001 - a fault of ours must end this connection only

@@ -7,6 +7,7 @@ import secrets
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
+from respmq.core.hub import NO_LIMIT
 from respmq.errors import WrongPasswordError
 from respmq.resp.limits import Limits
 from respmq.resp.reader import FastParser
@@ -42,7 +43,7 @@ class State:
         self.engine = engine
         self.timer = timer
         self.notice = notice
-        self.entries = Entries(table)
+        self.entries = Entries(table, engine)
         self.fast = FastParser()
         self.sessions: dict[int, Session] = {}
         #: Sessions that have something to send or to run though nothing arrived from their clients.
@@ -69,7 +70,7 @@ class State:
         self.limits = Limits()
         self.slow_nanos = 0
         #: What calls of unknown commands are counted under; it is in no table.
-        self.unknown_entry = Entry(UNKNOWN)
+        self.unknown_entry = Entry(UNKNOWN, engine)
         self.configure()
 
     def configure(self) -> None:
@@ -85,7 +86,7 @@ class State:
         self.slow_log.trim()
         self.engine.auto_declare = config.auto_declare
         self.engine.max_message_size = config.max_message_size
-        self.engine.max_memory = config.maxmemory
+        self.engine.max_memory = config.maxmemory or NO_LIMIT
         for session in self.sessions.values():
             session.set_authenticated(authenticated=session.authenticated)
 
