@@ -38,7 +38,7 @@ def pages() -> list[Path]:
 
 def name_of(page: Path) -> str:
     """How a page is called in messages."""
-    return str(page.relative_to(ROOT))
+    return str(page.absolute().relative_to(ROOT))
 
 
 def blocks(text: str) -> list[Block]:

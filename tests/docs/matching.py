@@ -16,7 +16,7 @@ SHOWN_PORT = 6390
 _ID = r"[0-9a-f]{12}7[0-9a-f]{3}8[0-9a-f]{15}"
 _LEASE = r"[0-9a-f]{12}-[0-9a-f]{4,8}"
 _TIME = r"1[0-9]{12}"
-_EDGE = r"(?<![0-9A-Za-z-])(?:%s)(?![0-9A-Za-z-])"
+_EDGE = r"(?<![0-9a-f-])(?:%s)(?![0-9A-Za-z-])"
 _FORMS = {"id": _ID, "lease": _LEASE, "time": _TIME}
 #: The placeholders.
 KNOWN = re.compile("|".join(f"(?P<{name}>{_EDGE % form})" for name, form in _FORMS.items()))

@@ -59,7 +59,7 @@ def _wrapped(text: str) -> str:
     words = re.findall(r'(?:"(?:\\.|[^"\\])*"|[^\s"])+', text)
     lines = [""]
     for word in words:
-        if len(lines[-1]) + len(word) > 108:
+        if lines[-1].strip() and len(lines[-1]) + len(word) > 108:
             lines.append(" ")
         lines[-1] += f" {word}" if lines[-1] else word
     return "\n".join(lines) + "\n"
@@ -78,4 +78,4 @@ def record(page: Path) -> None:
 
 if __name__ == "__main__":
     for name in sys.argv[1:]:
-        record(Path(name))
+        record(Path(name).absolute())

@@ -100,9 +100,10 @@ class Story:
         self._open_terminal = open_terminal
         self._blocks = blocks(page.read_text(encoding="utf-8"))
         self._terminals: dict[str, Terminal] = {}
-        #: Whether more comes though nothing is typed: a reply that is waited for, or what MONITOR shows.
+        #: Whether a command has no reply yet.
         self._waiting: dict[str, bool] = {}
         self._observer: Conn | None = None
+        self._shut_down = False
         self._resp = 2
         self._server: ServerProcess | None = None
         self._files: dict[str, str] = {}
@@ -180,7 +181,7 @@ class Story:
         if self._observer is not None:
             self._observer.close()
         if server is not None:
-            status = server.wait() if "stopping" in server.log else server.stop()
+            status = server.wait() if self._shut_down else server.stop()
             assert status == 0, server.log
             assert "Traceback" not in server.log, server.log
 
@@ -217,25 +218,39 @@ class Story:
         return done.stdout.replace("\r\n", "\n")
 
     def _session(self, name: str, steps: list[Step], *, loose: bool) -> None:
-        for number, step in enumerate(steps):
-            if step.command is None:
-                assert self._waiting.get(name), f"{self._where(step.line)}: nothing waits in this terminal"
-                self._waiting[name] = False
-            else:
+        wire = name.startswith(_WIRE)
+        for step in steps:
+            if step.command is not None:
                 assert not self._waiting.get(name), f"{self._where(step.line)}: something waits in this terminal"
-                terminal = self._terminal(name)
-                blocked = 0 if step.shown else self._blocked()
-                command = step.command.removeprefix(PROMPT).removeprefix(WIRE_PROMPT)
-                terminal.send(self._here(self._typed(step.line, command)))
-                if step.shown == ["(nothing)"]:
+                if not self._type(name, step, last=step is steps[-1]):
                     continue
-                if not step.shown:
-                    assert number == len(steps) - 1, f"{self._where(step.line)}: no reply"
-                    wait_until(lambda before=blocked: self._blocked() > before, f"the end of {step.command}")  # type: ignore[misc]
-                    self._waiting[name] = True
-                    continue
-                self._waiting[name] = command == "MONITOR"
-            self._compare(step, self._terminal(name).read(), loose=loose, wire=name.startswith(_WIRE))
+            else:
+                assert wire or self._waiting.get(name), f"{self._where(step.line)}: nothing waits in this terminal"
+            self._waiting[name] = False
+            for part in _replies_of(step) if wire else [step]:
+                self._compare(part, self._read(name, part), loose=loose, wire=wire)
+
+    def _read(self, name: str, step: Step) -> str:
+        try:
+            text = self._terminal(name).read()
+        except (TimeoutError, AssertionError) as error:
+            raise StoryError(f"{self._where(step.line)}: {error}") from error
+        self._shut_down = text == "(closed)\n"
+        return text
+
+    def _type(self, name: str, step: Step, *, last: bool) -> bool:
+        """Type a command; whether its reply is to be read now."""
+        terminal = self._terminal(name)
+        blocked = 0 if step.shown else self._blocked()
+        command = str(step.command).removeprefix(PROMPT).removeprefix(WIRE_PROMPT)
+        terminal.send(self._here(self._typed(step.line, command)))
+        if step.shown == ["(nothing)"]:
+            return False
+        if not step.shown:
+            assert last, f"{self._where(step.line)}: no reply"
+            wait_until(lambda: self._blocked() > blocked, f"the wait of {command}")
+            self._waiting[name] = True
+        return bool(step.shown)
 
     def _exchanges(self, block: Block) -> None:
         for step in steps_of(block, ("C: ",)):
@@ -362,6 +377,19 @@ class Story:
             "LC_ALL": "C.UTF-8",
             "REDISCLI_RCFILE": "/dev/null",
         }
+
+
+def _replies_of(step: Step) -> list[Step]:
+    """The replies that the page shows for one command of a `wire` block."""
+    replies: list[Step] = []
+    for number, line in enumerate(step.shown, step.line + (step.command is not None)):
+        if replies and line.startswith(" "):
+            replies[-1].shown.append(line)
+        else:
+            replies.append(Step(number, None, [line]))
+    if len(replies) == 1:
+        return [step]
+    return replies
 
 
 def _terminal_of(block: Block) -> str:

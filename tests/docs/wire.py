@@ -2,11 +2,13 @@
 
 A `wire` block is a session: commands, each behind `> `, and their replies in the page's notation:
 
-    +OK   -ERR text   :1   ,2.5   "bulk"   null   ="verbatim"   [array, of, these]   {map: of, these: ...}
+    +OK   -ERR text   :1   ,2.5   "bulk"   null   ="verbatim"   [array, of, these]   {map: of, these: ...}   >[push]
 
-The page is played in RESP2 and in RESP3. In RESP2 what is written as a map has to come as a flat array, a double or a
-verbatim string as a bulk string. `...` stands for any further items, `(closed)` for the end of the connection and
-`(nothing)` for no reply. In commands `<2000 bytes>` stands for so many of them.
+A reply that takes several lines is indented from the second one on; so several replies can follow one another.
+
+The page is played in RESP2 and in RESP3. In RESP2 what is written as a map has to come as a flat array, a push as an
+array, a double or a verbatim string as a bulk string. `...` stands for any further items, `(closed)` for the end of
+the connection and `(nothing)` for no reply. In commands `<2000 bytes>` stands for so many of them.
 """
 
 from __future__ import annotations
@@ -22,18 +24,18 @@ PROMPT = "> "
 
 _TOKEN = re.compile(
     r"""\s*(?:
-        (?P<mark>[\[\]{}]|,(?![0-9-]))
+        (?P<mark>>?\[|[\]{}]|,(?![0-9-]))
       | (?P<verbatim>="(?:\\.|[^"\\])*")
       | (?P<key>[A-Za-z0-9_.-]+|"[^"]*")(?=:\s):
       | (?P<bulk>"(?:\\.|[^"\\])*")
       | (?P<double>,-?[0-9.]+)
-      | (?P<leaf>:-?[0-9]+|null|\+[A-Za-z@_-]+)
+      | (?P<leaf>:-?[0-9]+|null|\+[A-Za-z@_-]+|-[A-Z]+\ [^,\]}]*)
       | (?P<gap>\.\.\.)
     )""",
     re.VERBOSE,
 )
 _BYTES = re.compile(r"<(\d+) bytes>")
-_PAIRS = {"[": "]", "{": "}"}
+_PAIRS = {"[": "]", ">[": "]", "{": "}"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,8 @@ class Shown:
                     parts.append(f"{item.text}: " if as_map else quoted(item.text.encode()))
                 else:
                     parts.append(shown)
-            return ("{%s}" if as_map else "[%s]") % ", ".join(parts)
+            shape = "{%s}" if as_map else ">[%s]" if self.kind == ">[" and resp == 3 else "[%s]"
+            return shape % ", ".join(parts)
         if self.kind == "verbatim":
             return self.text if resp == 3 else self.text[1:]
         if self.kind == "double":
@@ -117,7 +120,9 @@ def render(value: Value) -> str:
             return f"={quoted(data)}"
         case Map(pairs=pairs):
             return "{" + ", ".join(f"{_key(key)}: {render(item)}" for key, item in pairs) + "}"
-        case SetReply(items=items) | Push(items=items):
+        case Push(items=items):
+            return ">[" + ", ".join(map(render, items)) + "]"
+        case SetReply(items=items):
             return "[" + ", ".join(map(render, items)) + "]"
         case list():
             return "[" + ", ".join(map(render, value)) + "]"
