@@ -33,6 +33,7 @@ from tests.support.broker import (
     wait_until,
 )
 from tests.support.conn import ClosedError, Conn, WireError
+from tests.support.pinger import Pinger
 from tests.support.server import ServerProcess, StartError, run_to_end, start_server
 from tests.support.values import (
     NULLS,
@@ -79,6 +80,7 @@ __all__ = [
     "Error",
     "Map",
     "Null",
+    "Pinger",
     "Push",
     "ServerProcess",
     "SetReply",
