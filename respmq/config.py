@@ -230,7 +230,7 @@ class Config:
     )
     maxmemory: int = _setting(_MESSAGES, 0, Memory(0), "Most bytes that messages may take; 0 for no limit.")
     max_pending: int = _setting(
-        _CLIENTS, 1_000, Number(1, 1_000_000), "Most events that wait for a slow subscriber, for each of its subscriptions."
+        _CLIENTS, 1_000, Number(1, 1_000_000), "Most events that wait for a slow subscriber, per subscription."
     )
     max_arguments: int = _setting(_LIMITS, 1_048_576, Number(1024, 1_048_576), "Most arguments of a command.")
     proto_max_bulk_len: int = _setting(_LIMITS, 512 << 20, Memory(1 << 20), "Most bytes of one argument.")

@@ -7,7 +7,9 @@ import re
 from respmq.errors import InvalidRequestError, quote
 
 MAX_DURATION = 3650 * 86_400_000
-_DURATION = re.compile(rb"([0-9]{1,18}(?:\.[0-9]{1,18})?)(ms|s|m|h|d)?")
+_DURATION = re.compile(rb"0*([0-9]+?)(?:\.([0-9]+?)0*)?(ms|s|m|h|d)?")
+#: More digits than these can't make a difference to a number of milliseconds.
+_DIGITS = 18
 _UNITS = {b"ms": 1, b"s": 1_000, None: 1_000, b"m": 60_000, b"h": 3_600_000, b"d": 86_400_000}
 
 
@@ -18,10 +20,13 @@ def parse_duration(value: bytes, name: str, *, zero: bool) -> int:
         InvalidRequestError: not a duration, above 3650 days, or 0 where that means nothing.
     """
     match = _DURATION.fullmatch(value)
-    if match is not None:
-        whole, _, fraction = match[1].partition(b".")
+    if match is not None and len(match[1]) <= _DIGITS:
+        fraction = match[2] or b""
+        if len(fraction) > _DIGITS:
+            # Still above 0, and cut below what counts.
+            fraction = fraction[:_DIGITS] + b"1"
         # Exact: a float would make 0.001 a millisecond more or less in places.
-        scaled = int(whole + fraction) * _UNITS[match[2]]
+        scaled = int(match[1] + fraction) * _UNITS[match[3]]
         unit = 10 ** len(fraction)
         millis = scaled // unit or min(scaled, 1)
         if millis <= MAX_DURATION and scaled <= MAX_DURATION * unit and (millis or zero):

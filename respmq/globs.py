@@ -1,4 +1,4 @@
-"""Redis' glob patterns: `*`, `?`, `[a-z]`, `[^a]`, and `\\` before a character that stands for itself.
+r"""Redis' glob patterns: `*`, `?`, `[a-z]`, `[^a]`, and `\` before a character that stands for itself.
 
 Each `*` but the last is matched as an atomic group, so that no pattern takes exponential time.
 """

@@ -23,7 +23,7 @@ _FIRST_WORDS = ("noscript", "loading", "stale", "fast", "no_auth", "allow_busy")
 @command(
     "PING",
     group="connection",
-    reply=ANY.saying("`PONG`, or the message as a bulk string; `[pong, message]` on a RESP2 connection with subscriptions"),
+    reply=ANY.saying("`PONG`, or the message as a bulk string; `[pong, message]` while subscribed in RESP2"),
     flags=("fast",),
 )
 def ping(ctx: Context, message: Annotated[bytes | None, BLOB, Described("What to answer instead.")] = None) -> Answer:

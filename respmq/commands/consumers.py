@@ -24,7 +24,7 @@ def qconsume(
     prefetch: Annotated[int, COUNT, Described("The most unsettled messages at a time.")] = 10,
     full: Full = False,
 ) -> bytes:
-    """Has messages of a queue delivered as pushes `[deliver, tag, queue, id, lease, attempt, body]`, with FULL of a map.
+    """Has a queue's messages delivered as pushes `[deliver, tag, queue, id, lease, attempt, body]`, with FULL of a map.
 
     On a RESP2 connection the pushes are arrays, and little but QCANCEL is allowed meanwhile: leases are settled from
     another connection. When the connection closes, its unsettled messages are given back as failures.
@@ -39,8 +39,6 @@ def qconsume(
     flags=("write", "no_multi"),
     complexity="O(N) with N leases",
 )
-def qcancel(
-    ctx: Context, tag: Annotated[bytes, BLOB, Described("From QCONSUME on this connection.")]
-) -> int:
+def qcancel(ctx: Context, tag: Annotated[bytes, BLOB, Described("From QCONSUME on this connection.")]) -> int:
     """Ends a consumer; its leases are given back as failures."""
     return ctx.mailbox.cancel(tag)

@@ -19,7 +19,11 @@ _Key = Annotated[bytes | None, BLOB, Described("DIRECT: the equal key; TOPIC: a 
 
 
 @command(
-    "EXCHANGE DECLARE", group="exchange", reply=OK, errors=("CONFLICT", "INVALIDNAME"), flags=("write", "denyoom", "fast")
+    "EXCHANGE DECLARE",
+    group="exchange",
+    reply=OK,
+    errors=("CONFLICT", "INVALIDNAME"),
+    flags=("write", "denyoom", "fast"),
 )
 def exchange_declare(
     ctx: Context,

@@ -50,7 +50,15 @@ _BY_FLAG = {
     "admin": ("admin", "dangerous"),
     "blocking": ("blocking",),
 }
-_BY_GROUP = {"connection": "connection", "queue": "queue", "message": "queue", "dead letter": "queue", "consumer": "queue", "exchange": "exchange", "transaction": "transaction"}
+_BY_GROUP = {
+    "connection": "connection",
+    "queue": "queue",
+    "message": "queue",
+    "dead letter": "queue",
+    "consumer": "queue",
+    "exchange": "exchange",
+    "transaction": "transaction",
+}
 
 
 def acl_categories(spec: Spec) -> list[str]:

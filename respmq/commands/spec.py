@@ -16,7 +16,7 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from respmq.commands.arguments import Choice, Described, Kind, NoneNeeded, Pair, Several
 from respmq.errors import InvalidRequestError, quote
@@ -389,8 +389,10 @@ def _read_hint(hint: Any) -> tuple[Kind[Any] | Pair | Several | None, str, bool,
     none_needed = False
     inner, *metadata = get_args(hint)
     for item in metadata:
-        if isinstance(item, Kind | Pair | Several):
-            kind = cast("Kind[Any] | Pair | Several", item)
+        if isinstance(item, Kind):
+            kind = item  # pyright: ignore[reportUnknownVariableType] - of what, its own parse() knows
+        elif isinstance(item, Pair | Several):
+            kind = item
         elif isinstance(item, Described):
             description = item.text
         elif isinstance(item, NoneNeeded):

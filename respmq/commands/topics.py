@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from respmq.commands.arguments import BLOB, HEADER_NAME, NONE_NEEDED, Body, Bytes, Described, Pair, QueueName
+from respmq.commands.arguments import BLOB, HEADER_NAME, NONE_NEEDED, QUEUE, Body, Bytes, Described, Pair, QueueName
 from respmq.commands.context import Context
 from respmq.commands.registry import command, container
 from respmq.commands.replies import ANY, BULKS, FRAMES, INTEGER
@@ -23,6 +23,9 @@ Topic = Annotated[bytes, BLOB, Described("Words, separated by dots.")]
 Pattern = Annotated[
     bytes, _PATTERN, Described("A topic in which a word may be `*` (any one word) or `#` (any number of words).")
 ]
+AnyTopics = Annotated[bytes, BLOB, NONE_NEEDED, Described("All if there is none.")]
+AnyPatterns = Annotated[bytes, _PATTERN, NONE_NEEDED, Described("All if there is none.")]
+AskedTopics = Annotated[bytes, BLOB, NONE_NEEDED, Described("The topics in question.")]
 _Headers = Annotated[
     tuple[tuple[bytes, bytes], ...],
     Pair(HEADER_NAME, BLOB, ("name", "value")),
@@ -62,9 +65,7 @@ def publish(ctx: Context, topic: Topic, body: Body) -> int:
     flags=("pubsub", "fast"),
     complexity="O(W+M) with W words in the topic and M subscriptions and queues that take it",
 )
-def qpublish(
-    ctx: Context, topic: Topic, body: Body, *, header: _Headers = (), attach: _Attachments = ()
-) -> list[int]:
+def qpublish(ctx: Context, topic: Topic, body: Body, *, header: _Headers = (), attach: _Attachments = ()) -> list[int]:
     """Publishes like PUBLISH, with headers and attachments for the copies in queues."""
     return [*ctx.engine.topics.publish(topic, body, dict(header), attach)]
 
@@ -104,7 +105,7 @@ def subscribe(ctx: Context, *topics: Topic) -> Frames:
     complexity="O(N) with N patterns",
 )
 def psubscribe(ctx: Context, *patterns: Pattern) -> Frames:
-    """Sends the events of all topics that match patterns to this connection: `*` is one word, `#` any number of words."""
+    """Sends the events of topics that match patterns to this connection: `*` is one word, `#` any number of words."""
     return _subscribe(ctx, "pattern", b"psubscribe", patterns)
 
 
@@ -121,26 +122,20 @@ def ssubscribe(ctx: Context, *topics: Topic) -> Frames:
     return _subscribe(ctx, "shard", b"ssubscribe", topics)
 
 
-@command(
-    "UNSUBSCRIBE", group="topic", reply=FRAMES, flags=("pubsub", "no_multi"), complexity="O(N) with N topics"
-)
-def unsubscribe(ctx: Context, *topics: Annotated[bytes, BLOB, NONE_NEEDED, Described("All if there is none.")]) -> Frames:
+@command("UNSUBSCRIBE", group="topic", reply=FRAMES, flags=("pubsub", "no_multi"), complexity="O(N) with N topics")
+def unsubscribe(ctx: Context, *topics: AnyTopics) -> Frames:
     """Ends subscriptions to topics."""
     return _unsubscribe(ctx, "topic", b"unsubscribe", topics)
 
 
-@command(
-    "PUNSUBSCRIBE", group="topic", reply=FRAMES, flags=("pubsub", "no_multi"), complexity="O(N) with N patterns"
-)
-def punsubscribe(ctx: Context, *patterns: Annotated[bytes, _PATTERN, NONE_NEEDED, Described("All if there is none.")]) -> Frames:
+@command("PUNSUBSCRIBE", group="topic", reply=FRAMES, flags=("pubsub", "no_multi"), complexity="O(N) with N patterns")
+def punsubscribe(ctx: Context, *patterns: AnyPatterns) -> Frames:
     """Ends subscriptions to patterns."""
     return _unsubscribe(ctx, "pattern", b"punsubscribe", patterns)
 
 
-@command(
-    "SUNSUBSCRIBE", group="topic", reply=FRAMES, flags=("pubsub", "no_multi"), complexity="O(N) with N topics"
-)
-def sunsubscribe(ctx: Context, *topics: Annotated[bytes, BLOB, NONE_NEEDED, Described("All if there is none.")]) -> Frames:
+@command("SUNSUBSCRIBE", group="topic", reply=FRAMES, flags=("pubsub", "no_multi"), complexity="O(N) with N topics")
+def sunsubscribe(ctx: Context, *topics: AnyTopics) -> Frames:
     """Ends subscriptions made with SSUBSCRIBE."""
     return _unsubscribe(ctx, "shard", b"sunsubscribe", topics)
 
@@ -164,7 +159,7 @@ def pubsub_channels(
 
 
 @command("PUBSUB NUMSUB", group="topic", reply=_COUNTS, flags=("pubsub",), complexity="O(N) with N topics")
-def pubsub_numsub(ctx: Context, *topics: Annotated[bytes, BLOB, NONE_NEEDED, Described("All that you ask about.")]) -> list[Answer]:
+def pubsub_numsub(ctx: Context, *topics: AskedTopics) -> list[Answer]:
     """Returns how many have subscribed to topics by name."""
     channels = ctx.engine.topics.channels
     return [item for topic in topics for item in (topic, channels.count(topic))]
@@ -192,9 +187,7 @@ def pubsub_shardchannels(
 
 
 @command("PUBSUB SHARDNUMSUB", group="topic", reply=_COUNTS, flags=("pubsub",), complexity="O(N) with N topics")
-def pubsub_shardnumsub(
-    ctx: Context, *topics: Annotated[bytes, BLOB, NONE_NEEDED, Described("All that you ask about.")]
-) -> list[Answer]:
+def pubsub_shardnumsub(ctx: Context, *topics: AskedTopics) -> list[Answer]:
     """Returns how many have subscribed to topics with SSUBSCRIBE."""
     shards = ctx.engine.topics.shards
     return [item for topic in topics for item in (topic, shards.count(topic))]
@@ -234,7 +227,7 @@ def qunbind(ctx: Context, pattern: Pattern, queue: QueueName) -> int:
 )
 def qbindings(
     ctx: Context,
-    queue: Annotated[bytes | None, QueueName.__metadata__[0], Described("Only bindings of this queue.")] = None,
+    queue: Annotated[bytes | None, QUEUE, Described("Only bindings of this queue.")] = None,
 ) -> list[tuple[bytes, bytes]]:
     """Returns the bindings."""
     return ctx.engine.topics.bound(queue)

@@ -11,7 +11,9 @@ from respmq.commands.replies import OK, REPLIES
 from respmq.errors import InvalidRequestError
 
 
-@command("MULTI", group="transaction", reply=OK, flags=("noscript", "loading", "stale", "fast", "no_multi", "allow_busy"))
+@command(
+    "MULTI", group="transaction", reply=OK, flags=("noscript", "loading", "stale", "fast", "no_multi", "allow_busy")
+)
 def multi(ctx: Context) -> None:
     """Begins a transaction: the commands that follow are queued until EXEC."""
     if ctx.in_transaction:
@@ -45,9 +47,7 @@ def discard(ctx: Context) -> None:
 @command(
     "WATCH", group="transaction", reply=OK, flags=("noscript", "loading", "stale", "fast", "no_multi", "allow_busy")
 )
-def watch(
-    ctx: Context, *keys: Annotated[bytes, BLOB, Described("Ignored.")]
-) -> None:
+def watch(ctx: Context, *keys: Annotated[bytes, BLOB, Described("Ignored.")]) -> None:
     """Is accepted for the sake of clients and watches nothing: EXEC always runs."""
     del keys
     if ctx.in_transaction:

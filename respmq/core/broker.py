@@ -26,13 +26,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from respmq.core.consumers import Sink
-    from respmq.core.model import DeadLetter, Extra
+    from respmq.core.model import Extra
     from respmq.core.queue import Queue
     from respmq.core.waiting import Deliveries, LeaseWait
 
 #: How many deaths one call of `serve` announces.
 ANNOUNCE_AT_ONCE = 100
 _UNLIMITED_BUDGET = 1 << 62
+
 
 class Broker(Directory):
     """A broker.
@@ -341,7 +342,7 @@ class Broker(Directory):
         return consumer.remove()
 
     def undeliver(self, messages: Iterable[tuple[bytes, bytes]]) -> None:
-        """Take back leases, as (queue, token), that never reached their client: the last one first, so all stand as before."""
+        """Take back leases, as (queue, token), that never reached their client."""
         for name, token in messages:
             queue = self._queues.get(name)
             if queue is not None:
@@ -451,8 +452,7 @@ class Broker(Directory):
         Raises:
             QueueNotFoundError: no such queue.
         """
-        letters: list[DeadLetter] = self.find(name).pop_dead(count)
-        return [describe_dead(letter) for letter in letters]
+        return [describe_dead(letter) for letter in self.find(name).dead.pop(count)]
 
     def replay_dead(self, name: bytes, ids: tuple[bytes, ...] = ()) -> int:
         """Put dead letters (all without ids) back into the queue and return how many.
@@ -468,7 +468,7 @@ class Broker(Directory):
         Raises:
             QueueNotFoundError: no such queue.
         """
-        return self.find(name).purge_dead(ids)
+        return self.find(name).dead.purge(ids)
 
     # -- limits ----------------------------------------------------------------------------------------------------
 

@@ -5,24 +5,31 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from respmq.core.hub import MESSAGE_OVERHEAD
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from respmq.core.hub import Container
+    from respmq.core.hub import Hub
     from respmq.core.model import DeadLetter
 
 
 class DeadLetters:
-    """A message id may stand here several times: each death is one letter."""
+    """A message id may stand here several times: each death is one letter.
 
-    __slots__ = ("_by_id", "_count", "_letters", "bytes")
+    `added` counts all deaths, `dropped` the letters that had to go because there were MAXDEAD.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_by_id", "_hub", "_letters", "_most", "_used", "added", "dropped")
+
+    def __init__(self, most: int, hub: Hub) -> None:
+        self._most = most
+        self._hub = hub
         self._letters: OrderedDict[int, DeadLetter] = OrderedDict()
         self._by_id: dict[bytes, list[int]] = {}
-        self._count = 0
-        #: Bytes of bodies, headers and attachments.
-        self.bytes = 0
+        #: What the letters count for `maxmemory`.
+        self._used = 0
+        self.added = self.dropped = 0
 
     def __len__(self) -> int:
         return len(self._letters)
@@ -31,47 +38,62 @@ class DeadLetters:
         return iter(self._letters.values())
 
     def add(self, letter: DeadLetter) -> None:
-        """Add the newest one."""
-        self._count += 1
-        self.bytes += letter.message.size
-        self._letters[self._count] = letter
-        self._by_id.setdefault(letter.message.id, []).append(self._count)
+        """Add the newest one; if there are too many, the oldest is dropped. Its message is counted as used already."""
+        self.added += 1
+        self._used += letter.message.size + MESSAGE_OVERHEAD
+        self._letters[self.added] = letter
+        self._by_id.setdefault(letter.message.id, []).append(self.added)
+        if len(self._letters) > self._most:
+            self.pop(1)
+            self.dropped += 1
 
-    def pop_oldest(self) -> DeadLetter | None:
-        """Remove and return the oldest one, or None."""
-        letter = next(iter(self._letters.values()), None)
-        # It is the oldest of all, so it is the oldest with its id.
-        return None if letter is None else self._remove_one(letter.message.id, 0)
+    def pop(self, count: int) -> list[DeadLetter]:
+        """Remove and return the oldest ones."""
+        letters: list[DeadLetter] = []
+        while self._letters and len(letters) < count:
+            oldest = next(iter(self._letters.values()))
+            # It is the oldest of all, so it is the oldest with its id.
+            letters += self._remove(oldest.message.id, 0)
+        return letters
 
     def latest(self, id: bytes) -> DeadLetter | None:
         """The latest letter with this id, or None."""
         numbers = self._by_id.get(id)
         return self._letters[numbers[-1]] if numbers else None
 
-    def remove(self, id: bytes) -> list[DeadLetter]:
-        """Remove all letters with this id and return them."""
-        letters = [self._letters.pop(number) for number in self._by_id.pop(id, [])]
-        self.bytes -= sum(letter.message.size for letter in letters)
-        return letters
+    def take_for_replay(self, id: bytes, *, latest: bool) -> DeadLetter | None:
+        """Remove the latest or the oldest letter with this id and return it, or None. Its message stays counted."""
+        letters = self._remove(id, -1 if latest else 0)
+        if not letters:
+            return None
+        self._hub.used += letters[0].message.size + MESSAGE_OVERHEAD
+        return letters[0]
 
-    def remove_latest(self, id: bytes) -> DeadLetter | None:
-        """Remove the latest letter with this id and return it, or None."""
-        return self._remove_one(id, -1)
+    def purge(self, ids: tuple[bytes, ...]) -> int:
+        """Remove the letters with these ids, or all if there are none; returns how many there were."""
+        if ids:
+            count = 0
+            for id in ids:
+                while self._remove(id, -1):
+                    count += 1
+            return count
+        count = len(self._letters)
+        self._hub.used -= self._used
+        self._hub.bury(self._letters, self._by_id)
+        self._letters = OrderedDict()
+        self._by_id = {}
+        self._used = 0
+        return count
 
-    def remove_oldest(self, id: bytes) -> DeadLetter | None:
-        """Remove the oldest letter with this id and return it, or None."""
-        return self._remove_one(id, 0)
-
-    def containers(self) -> list[Container]:
-        """What holds the letters, for freeing them."""
-        return [self._letters, self._by_id]
-
-    def _remove_one(self, id: bytes, place: int) -> DeadLetter | None:
+    def _remove(self, id: bytes, place: int) -> list[DeadLetter]:
+        """Remove one of the letters with this id; returns it, or nothing if there is none."""
         numbers = self._by_id.get(id)
         if not numbers:
-            return None
+            return []
         letter = self._letters.pop(numbers.pop(place))
-        self.bytes -= letter.message.size
         if not numbers:
             del self._by_id[id]
-        return letter
+        used = letter.message.size + MESSAGE_OVERHEAD
+        self._used -= used
+        self._hub.used -= used
+        return [letter]

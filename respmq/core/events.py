@@ -243,7 +243,13 @@ class Router:
         return self._publish(topic, body, headers, attachments, announcement=False)
 
     def _publish(
-        self, topic: bytes, body: bytes, headers: dict[bytes, bytes], attachments: tuple[bytes, ...], *, announcement: bool
+        self,
+        topic: bytes,
+        body: bytes,
+        headers: dict[bytes, bytes],
+        attachments: tuple[bytes, ...],
+        *,
+        announcement: bool,
     ) -> tuple[int, int]:
         event = Event(topic, body)
         received = self.channels.send(event)
@@ -253,9 +259,7 @@ class Router:
         if not self._binding_count:
             return received, 0
         names = dict.fromkeys(self._bound.match(topic))
-        return received, self.copy(
-            names, body, {**headers, b"topic": topic}, attachments, announcement=announcement
-        )
+        return received, self.copy(names, body, {**headers, b"topic": topic}, attachments, announcement=announcement)
 
     def copy(
         self,

@@ -67,9 +67,7 @@ class Exchanges:
         find: the queue with a name; raises QueueNotFoundError.
     """
 
-    def __init__(
-        self, router: Router, check_size: Callable[[int], None], find: Callable[[bytes], Queue]
-    ) -> None:
+    def __init__(self, router: Router, check_size: Callable[[int], None], find: Callable[[bytes], Queue]) -> None:
         self._router = router
         self._check_size = check_size
         self._find_queue = find

@@ -66,7 +66,18 @@ class Hub:
     and never backwards. `uniform(a, b)` and `random_bytes(n)` are the sources of chance.
     """
 
-    __slots__ = ("agenda", "budget", "deadlines", "graveyard", "now", "obituaries", "random_bytes", "tokens", "uniform", "used")
+    __slots__ = (
+        "agenda",
+        "budget",
+        "deadlines",
+        "graveyard",
+        "now",
+        "obituaries",
+        "random_bytes",
+        "tokens",
+        "uniform",
+        "used",
+    )
 
     def __init__(
         self, now: int, random_bytes: Callable[[int], bytes], uniform: Callable[[float, float], float]

@@ -1,4 +1,4 @@
-"""A heap of messages whose entries may go stale: they are dropped when they are met, or in a sweep once they are many."""
+"""A heap of messages whose entries may go stale: they are dropped when they are met, or in a sweep."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ class, so that counters, TTLs, leases and the line can't drift apart.
 from __future__ import annotations
 
 from collections import OrderedDict
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from respmq.core.dead import DeadLetters
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from respmq.core.requests import Request, RequestKey
     from respmq.core.takers import Taker
 
+
 def _falls_due(message: Message, key: int) -> bool:
     return message.state == DELAYED and message.deadline == key
 
@@ -54,14 +54,14 @@ class Queue:
         self.live: dict[bytes, Message] = {}
         self.ready = self.delayed = self.bytes = 0
         self.enqueued = self.delivered = self.acked = self.retried = self.duplicates = 0
-        self.dead_lettered = self.dead_dropped = self.expired_leases = 0
+        self.expired_leases = 0
         self._line = Line()
         self._delays: LazyHeap[int] = LazyHeap(_falls_due)
         self._lapsing: LazyHeap[int] = LazyHeap(_lapses)
         #: Only there under DROPHEAD.
         self._eviction = EvictionOrder() if settings.overflow == "DROPHEAD" else None
         self.leases = Leases()
-        self.dead = DeadLetters()
+        self.dead = DeadLetters(settings.max_dead, hub)
         self._window = DedupeWindow(settings.dedupe)
         self.requests: dict[RequestKey, Request] = {}
         #: Who takes what becomes ready, the one at the head first.
@@ -336,8 +336,9 @@ class Queue:
             # The holder may be another queue's request.
             self.leases.end_hold(token)
         hub = self._hub
-        hub.used -= self.bytes + len(self.leases) * MESSAGE_OVERHEAD + self.dead_used()
-        hub.bury(self.live, *self.leases.containers(), *self.dead.containers())
+        self.dead.purge(())
+        hub.used -= self.bytes + len(self.leases) * MESSAGE_OVERHEAD
+        hub.bury(self.live, *self.leases.containers())
         hub.bury(*self._window.containers())
         hub.agenda.pop(self, None)
         self.requests.clear()
@@ -354,16 +355,13 @@ class Queue:
         oldest = self._line.oldest()
         return None if oldest is None else (self._hub.now - oldest.since) / 1000
 
-    # -- dead letters ----------------------------------------------------------------------------------------------
+    # -- death -----------------------------------------------------------------------------------------------------
 
     def replay(self, ids: tuple[bytes, ...]) -> int:
         """Put dead letters (all, if no ids are given) back at the end of their priority with a fresh attempt count."""
-        dead = self.dead
         count = 0
-        for id in ids or [letter.message.id for letter in dead]:
-            if id in self.live:
-                continue
-            letter = dead.remove_latest(id) if ids else dead.remove_oldest(id)
+        for id in ids or [letter.message.id for letter in self.dead]:
+            letter = None if id in self.live else self.dead.take_for_replay(id, latest=bool(ids))
             if letter is None:
                 continue
             old = letter.message
@@ -375,42 +373,14 @@ class Queue:
             count += 1
         return count
 
-    def pop_dead(self, count: int) -> list[DeadLetter]:
-        """Remove and return the oldest dead letters."""
-        letters: list[DeadLetter] = []
-        while len(letters) < count and (letter := self.dead.pop_oldest()) is not None:
-            self._hub.used -= letter.message.size + MESSAGE_OVERHEAD
-            letters.append(letter)
-        return letters
-
-    def purge_dead(self, ids: tuple[bytes, ...]) -> int:
-        """Remove dead letters (all, if no ids are given) and return how many there were."""
-        if not ids:
-            count = len(self.dead)
-            self._hub.used -= self.dead_used()
-            self._hub.bury(*self.dead.containers())
-            self.dead = DeadLetters()
-            return count
-        letters = list(chain.from_iterable(map(self.dead.remove, ids)))
-        self._hub.used -= sum(letter.message.size + MESSAGE_OVERHEAD for letter in letters)
-        return len(letters)
-
-    def dead_used(self) -> int:
-        """What the dead letters count for `maxmemory`."""
-        return self.dead.bytes + len(self.dead) * MESSAGE_OVERHEAD
-
     def _bury(self, message: Message, reason: Reason, error: bytes | None) -> None:
         """A message that is in no structure but `live` any more becomes a dead letter."""
         del self.live[message.id]
         self.bytes -= message.size
-        self.dead_lettered += 1
         message.lease = None
         letter = DeadLetter(message, reason, error, self._hub.now)
         self.dead.add(letter)
         self._hub.obituaries.add(letter)
-        if len(self.dead) > self.settings.max_dead:
-            self.pop_dead(1)
-            self.dead_dropped += 1
 
     # -- time ------------------------------------------------------------------------------------------------------
 

@@ -40,9 +40,9 @@ class Request:
                 self.messages[message.lease] = message
         self._forget_if_over()
 
-    def ended(self, lease: bytes) -> None:
+    def ended(self, token: bytes) -> None:
         """A lease ended; with the last one the key is forgotten."""
-        self.messages.pop(lease, None)
+        self.messages.pop(token, None)
         self._forget_if_over()
 
     def gave_up(self) -> None:

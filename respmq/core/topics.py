@@ -32,7 +32,7 @@ def check_topic(topic: bytes, *, from_client: bool = False) -> None:
     _check_length(topic, "topic")
     if _TOPIC.fullmatch(topic) is None or _INNER_DOLLAR in topic:
         if b"*" in topic or b"#" in topic:
-            msg = f"topic '{quote(topic)}' has a wildcard: patterns are for PSUBSCRIBE and QBIND, a topic is wanted here"
+            msg = f"topic '{quote(topic)}' has a wildcard: PSUBSCRIBE and QBIND take patterns, here a topic is wanted"
         else:
             msg = (
                 f"invalid topic '{quote(topic)}': words of one or more bytes other than . * # and white space are "
@@ -120,7 +120,7 @@ class _Node(Generic[V]):
 
 
 class PatternTrie(Generic[V]):
-    """Values by pattern. A match looks only at patterns that share words with the topic, and at each node once a word."""
+    """Values by pattern. A match looks only at patterns that share words with the topic, at each node once a word."""
 
     __slots__ = ("_root", "patterns")
 

@@ -27,7 +27,9 @@ def take(queues: Iterable[Queue], count: int, lease: int | None, request: Reques
             before = len(taken)
             queue.take(count - before, lease, taken)
             if request is not None:
-                queue.leases.holders.update((m.lease, request) for m in taken[before:] if m.lease is not None)
+                for message in taken[before:]:
+                    if message.lease is not None:
+                        queue.leases.holders[message.lease] = request
     if request is not None and taken:
         request.granted(taken)
     return taken

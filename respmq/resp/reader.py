@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import hiredis
 
@@ -33,7 +33,7 @@ _ARRAY = ord("*")
 _DOUBTFUL = re.compile(rb"\n(?:\*\d{6}|[=%~>|])")
 _ONLY_LISTS = {list}
 
-#: In a piece that is shorter, or has no second request within so many bytes, hiredis and its guard cost more than a split.
+#: Where a piece is shorter or has no second request within so many bytes, hiredis and its guard cost more than a split.
 _SHORT = 256
 
 _SENTINEL_WORD = b"respmq-end-of-piece-\r\n\xff"
@@ -122,7 +122,7 @@ class FastParser:
         """`found` as requests, if it is exactly what `piece` says."""
         if set(map(type, found)) != _ONLY_LISTS or not all(found):
             return None
-        requests: list[Request] = found  # type: ignore[assignment]
+        requests = cast("list[Request]", found)
         try:
             text = b"".join(chain.from_iterable(requests))
         except TypeError:

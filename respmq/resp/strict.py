@@ -1,4 +1,4 @@
-"""The exact request reader: every byte is looked at, every limit is checked as soon as the header that breaks it is seen.
+"""The exact request reader: looks at every byte, and checks every limit as soon as it sees the header that breaks it.
 
 It is slower than the fast path in `reader.py` and takes over whatever that one doubts, a command that is cut into
 several pieces, inline commands, and everything before login.

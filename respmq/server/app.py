@@ -207,7 +207,7 @@ async def serve(
         await reactor.run()
         nursery.cancel_scope.cancel()
     if config.unixsocket:
-        Path(config.unixsocket).unlink(missing_ok=True)
+        await trio.Path(config.unixsocket).unlink(missing_ok=True)
     return stop.status
 
 

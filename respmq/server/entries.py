@@ -87,12 +87,14 @@ class Entry:
         self.skip = spec.depth
         self.calls = self.nanos = self.rejected = self.failed = 0
 
-    def parse_and_run(self, context: object, args: list[bytes]) -> Any:
+    def call(self, context: object, args: list[bytes]) -> Any:
         """Read the arguments by the command's grammar, then run it.
 
         Raises:
             BrokerError: the arguments are wrong, or the command can't be done.
         """
+        if self.low <= len(args) <= self.high:
+            return self.run(context, *args[self.skip :])
         values, options = self.spec.parse(args)
         return self.run(context, *values, **options)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from respmq.core.events import Event
     from respmq.core.model import Description, Message
     from respmq.resp.writer import Answer
-    from respmq.server.session import Session
+    from respmq.server.client import Client
 
 #: How many bytes of waiting events are written at a time, when the client reads again.
 _AT_ONCE = 256 * 1024
@@ -60,7 +60,7 @@ class Mailbox:
 
     __slots__ = ("_count", "_waiting", "consumers", "drops", "patterns", "session", "shards", "topics")
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Client) -> None:
         self.session = session
         self.topics = Subscriptions(self, b"message")
         self.patterns = Subscriptions(self, b"pmessage")

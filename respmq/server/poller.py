@@ -1,4 +1,4 @@
-"""Which sockets are ready: epoll where there is one, else whatever `selectors` finds. Both can be waited for by Trio."""
+"""Which sockets are ready: epoll where there is one, else whatever `selectors` finds. Trio can wait for both."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ from respmq.server.session import Session
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from respmq.server.client import Client
     from respmq.server.state import State
 
 #: How many connections are accepted in one pass.
@@ -265,7 +266,7 @@ class Reactor:
             self.state.notice("a refused client could not be told", level="debug")
         sock.close()
 
-    def _connect(self, sock: socket.socket, address: object) -> None:
+    def _connect(self, sock: socket.socket, address: tuple[str, int] | str) -> None:
         if sock.family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             set_heartbeat(sock, self.state.config.heartbeat)
@@ -275,13 +276,13 @@ class Reactor:
         self._by_session[session.id] = connection
         self.state.add(session)
 
-    def disconnect(self, session: Session) -> None:
+    def disconnect(self, session: Client) -> None:
         """End a session's connection at once."""
         connection = self._by_session.get(session.id)
         if connection is not None:
             self._close(connection)
 
-    def backlog(self, session: Session) -> int:
+    def backlog(self, session: Client) -> int:
         """Bytes that wait for a session's client to read."""
         connection = self._by_session.get(session.id)
         return 0 if connection is None else connection.backlog
@@ -321,7 +322,7 @@ class Reactor:
                 if connection.linger_until is not None:
                     if connection.linger_until <= now:
                         self._close(connection)
-                elif timeout and session.blocked is None and not session.monitoring and session.last_active < idle_since:
+                elif timeout and session.last_active < idle_since and not (session.blocked or session.monitoring):
                     self._close(connection)
 
     async def _finish(self) -> None:
@@ -362,10 +363,9 @@ def set_heartbeat(sock: socket.socket, millis: int) -> None:
             sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
-def _shown(sock: socket.socket, address: object) -> str:
-    """An address as in CLIENT LIST."""
+def _shown(sock: socket.socket, address: tuple[str, int] | str) -> str:
+    """An address as in CLIENT LIST; for a Unix socket, that of the listening side."""
     if isinstance(address, tuple):
-        host, port = address[0], address[1]
-        return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"
-    path = sock.getsockname()
-    return f"{path.decode() if isinstance(path, bytes) else path}:0"
+        host, port = address[:2]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return f"{sock.getsockname()}:0"

@@ -14,11 +14,9 @@ from respmq.core.model import Message
 from respmq.core.waiting import LeaseWait
 from respmq.errors import BrokerError, InvalidRequestError, NoAuthError, ProtocolError
 from respmq.pending import Pending
-from respmq.resp.limits import BEFORE_LOGIN
-from respmq.resp.reader import RequestReader
 from respmq.resp.writer import encode_error
-from respmq.server.mailbox import Mailbox
-from respmq.server.transaction import QUEUED, Transaction
+from respmq.server.client import Client
+from respmq.server.transaction import QUEUED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,242 +28,23 @@ if TYPE_CHECKING:
 #: Replies above this many bytes are counted one by one against the limit of unread replies.
 _LARGE = 4096
 
-DEFAULT_USER = b"default"
-
 #: What a RESP2 connection may do that has subscriptions or consumers.
 _WHILE_SUBSCRIBED = frozenset(
-    ["SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE", "QCONSUME", "QCANCEL", "PING", "QUIT", "RESET"]
-)
+    ("SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE", "QCONSUME", "QCANCEL")
+) | {"PING", "QUIT", "RESET"}
 
 
-class Session:
-    """One client.
+class Session(Client):
+    """Runs the requests of one client."""
 
-    Attributes:
-        out: answers that were not taken away yet.
-        blocked: what the client waits for, if anything.
-        closing: the connection is to be closed once `out` has been written.
-        handed: deliveries in `out`; they go back to their queues if `out` can't be written.
-    """
-
-    __slots__ = (
-        "_entry",
-        "_mailbox",
-        "_requests",
-        "_watched",
-        "_woken",
-        "address",
-        "authenticated",
-        "blocked",
-        "closed",
-        "closing",
-        "congested",
-        "connected_at",
-        "engine",
-        "fd",
-        "guarded",
-        "handed",
-        "id",
-        "info",
-        "last_active",
-        "last_entry",
-        "local_address",
-        "may_wait",
-        "monitoring",
-        "name",
-        "out",
-        "out_size",
-        "reader",
-        "reply_mode",
-        "resp3",
-        "server",
-        "stalled",
-        "transaction",
-        "user",
-    )
+    __slots__ = ("_requests", "_watched")
 
     def __init__(self, server: State, address: str, local_address: str) -> None:
-        self.server = server
-        self.engine = server.engine
-        self.id = server.next_client_id()
-        self.address = address
-        self.local_address = local_address
-        self.fd = -1
-        self.connected_at = self.last_active = server.engine.now
-        self.reader = RequestReader(server.fast, BEFORE_LOGIN)
-        self.out: list[bytes] = []
-        self.out_size = 0
-        self.handed: list[list[Any]] = []
-        self.blocked: Pending[Any] | None = None
-        self.closing = False
-        self.closed = False
-        self.stalled = False
-        self.monitoring = False
-        #: Whether the request that runs is to be shown to those who watch.
-        self._watched = False
-        self.last_entry: Entry | None = None
-        self._entry: Entry | None = None
+        super().__init__(server, address, local_address)
         #: What is left of the requests that were read last.
         self._requests: Iterator[list[bytes]] | None = None
-        self.name = b""
-        #: What CLIENT SETINFO and NO-EVICT have set: lib-name, lib-ver, no-evict, no-touch.
-        self.info: dict[str, str] = {}
-        self.reply_mode = "on"
-        self.resp3 = False
-        #: The commands since MULTI.
-        self.transaction: Transaction | None = None
-        #: Whether a command may block; not within EXEC.
-        self.may_wait = True
-        self._mailbox: Mailbox | None = None
-        #: Whether the socket takes no more for now.
-        self.congested = False
-        self._woken = False
-        self.user = DEFAULT_USER
-        self.authenticated = False
-        self.guarded = True
-        self.reset_user()
-
-    # -- state that commands change --------------------------------------------------------------------------------
-
-    def reset_user(self) -> None:
-        """Be who a new connection is: the default user, logged in if that one has no password."""
-        self.user = DEFAULT_USER
-        self.set_authenticated(authenticated=not self.server.config.requirepass)
-
-    def set_authenticated(self, *, authenticated: bool) -> None:
-        """Log in or out; the limits of requests follow."""
-        self.authenticated = authenticated
-        self.reader.set_limits(self.server.limits if authenticated else BEFORE_LOGIN)
-        self.refresh()
-
-    def refresh(self) -> None:
-        """Find out anew whether requests have to be looked at one by one before they run."""
-        server = self.server
-        self.guarded = (
-            self.closing
-            or self.transaction is not None
-            or (self.subscribed and not self.resp3)
-            or not self.authenticated or self.reply_mode != "on" or bool(server.monitors) or server.pause is not None
-        )
-
-    def log_in(self, user: bytes) -> None:
-        """Be that user from now on."""
-        self.user = user
-        self.set_authenticated(authenticated=True)
-
-    def reset(self) -> None:
-        """Be as a new connection is; what the client has said about its library stays."""
-        self.name = b""
-        self.resp3 = False
-        self.reply_mode = "on"
-        for key in ("no-evict", "no-touch"):
-            self.info.pop(key, None)
-        self.server.set_monitoring(self, on=False)
-        self.transaction = None
-        if self._mailbox is not None:
-            self._mailbox.close()
-        self.reset_user()
-
-    def set_reply_mode(self, mode: str) -> None:
-        """Answer everything (`on`), nothing (`off`), or all but the next command (`skip`)."""
-        if mode != "skip":
-            self.reply_mode = mode
-        elif self.reply_mode != "off":
-            self.reply_mode = "skip-next"
-        self.refresh()
-
-    def begin(self) -> None:
-        """Open a transaction."""
-        self.transaction = Transaction()
-        self.refresh()
-
-    def discard(self) -> None:
-        """Forget the transaction."""
-        self.transaction = None
-        self.refresh()
-
-    def execute(self) -> bytes:
-        """Run the transaction; returns the reply.
-
-        Raises:
-            ExecAbortError: one of its commands could not be queued, so none is run.
-        """
-        transaction = self.transaction
-        self.discard()
-        if transaction is None:
-            msg = "EXEC without MULTI"
-            raise InvalidRequestError(msg)
-        self.may_wait = False
-        try:
-            return transaction.run(self)
-        finally:
-            self.may_wait = True
-
-    @property
-    def subscribed(self) -> bool:
-        """Whether there is a subscription or a consumer."""
-        return self._mailbox is not None and self._mailbox.in_use
-
-    @property
-    def in_transaction(self) -> bool:
-        """Whether MULTI has opened a transaction."""
-        return self.transaction is not None
-
-    @property
-    def subscription_counts(self) -> tuple[int, int, int]:
-        """How many topics, patterns and shard topics the client has subscribed to."""
-        box = self._mailbox
-        return (0, 0, 0) if box is None else (len(box.topics.pending), len(box.patterns.pending), len(box.shards.pending))
-
-    @property
-    def event_drops(self) -> int:
-        """How many events were dropped because the client didn't read them."""
-        return 0 if self._mailbox is None else self._mailbox.drops
-
-    @property
-    def mailbox(self) -> Mailbox:
-        """Subscriptions and consumers."""
-        if self._mailbox is None:
-            self._mailbox = Mailbox(self)
-        return self._mailbox
-
-    def monitor(self) -> None:
-        """Show the client all commands from now on."""
-        self.server.set_monitoring(self, on=True)
-
-    # -- what others see and do ------------------------------------------------------------------------------------
-
-    @property
-    def waits(self) -> bool:
-        """Whether a command waits for something."""
-        return self.blocked is not None
-
-    @property
-    def command(self) -> Spec | None:
-        """The command that waits, else the one that ran last."""
-        entry = self._entry or self.last_entry
-        return None if entry is None else entry.spec
-
-    @property
-    def unread(self) -> int:
-        """Bytes that have arrived and were not run yet."""
-        return self.reader.held
-
-    @property
-    def unsent(self) -> int:
-        """Bytes of answers that the client hasn't taken yet."""
-        return sum(map(len, self.out)) + self.server.backlog(self)
-
-    def kill(self) -> None:
-        """End the connection at once."""
-        self.server.disconnect(self)
-
-    def unblock(self, error: BrokerError | None) -> bool:
-        """End the wait for a message, with nothing or with an error; False if there is none."""
-        if not isinstance(self.blocked, LeaseWait):
-            return False
-        self.blocked.resolve([] if error is None else error)
-        return True
+        #: Whether the request that runs is to be shown to those who watch.
+        self._watched = False
 
     # -- bytes in --------------------------------------------------------------------------------------------------
 
@@ -341,13 +120,11 @@ class Session:
             if unserved:
                 self.engine.serve()
             if len(reply) > _LARGE and self._is_stalled(reply):
-                break
-        else:
-            if running is not None:
-                self._account(running, count, began)
-            return True
-        self._account(running, count, began)
-        return False
+                self._account(entry, count, began)
+                return False
+        if running is not None:
+            self._account(running, count, began)
+        return True
 
     def _account(self, entry: Entry, count: int, began: int) -> int:
         """Count plain calls of one command that began at `began`; returns the time."""
@@ -372,19 +149,14 @@ class Session:
                         out.append(instead)
                         self._mute()
                     return bool(instead)
-            if entry.low <= len(args) <= entry.high:
-                result = entry.run(self, *args[entry.skip :])
-            else:
-                result = entry.parse_and_run(self, args)
-            if entry.may_block:
-                if isinstance(result, Pending):
-                    self._block(result, entry)
-                    server.count(entry, server.timer() - began)
-                    if self._watched:
-                        self._show(entry, args)
-                    return False
-                if result:
-                    self.handed.append(result)
+            result = entry.call(self, args)
+            if isinstance(result, Pending):
+                self._block(result, entry)
+                server.count(entry, server.timer() - began)
+                self._show(entry, args)
+                return False
+            if entry.may_block and result:
+                self.handed.append(result)
             reply = entry.encode3(result) if self.resp3 else entry.encode2(result)
         except BrokerError as error:
             reply = encode_error(error)
@@ -403,11 +175,8 @@ class Session:
             self.engine.serve()
         if self.guarded:
             self._mute()
-            if self._watched:
-                self._show(entry, args)
-            if self.closing:
-                return False
-        return not (len(reply) > _LARGE and self._is_stalled(reply))
+            self._show(entry, args)
+        return not self.closing and not (len(reply) > _LARGE and self._is_stalled(reply))
 
     def _is_stalled(self, reply: bytes) -> bool:
         """Count a large reply; whether the client has to read before it is served again."""
@@ -416,7 +185,7 @@ class Session:
         return self.stalled
 
     def _admit(self, entry: Entry, args: list[bytes], requests: Iterator[list[bytes]]) -> bytes | None:
-        """Whether a request of a guarded session may run now (None); nothing if it has to wait, else what it gets instead.
+        """Whether a request of a guarded session may run now (None); empty if it has to wait, else the reply instead.
 
         Raises:
             BrokerError: it may not run.
@@ -428,8 +197,8 @@ class Session:
         if self.subscribed and not self.resp3 and entry.spec.name not in _WHILE_SUBSCRIBED:
             entry.rejected += 1
             msg = (
-                f"Can't execute '{entry.spec.name.lower().replace(' ', '|')}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / "
-                "QCONSUME / QCANCEL / PING / QUIT / RESET are allowed in this context"
+                f"Can't execute '{entry.spec.name.lower().replace(' ', '|')}': only (P|S)SUBSCRIBE / "
+                "(P|S)UNSUBSCRIBE / QCONSUME / QCANCEL / PING / QUIT / RESET are allowed in this context"
             )
             raise InvalidRequestError(msg)
         transaction = self.transaction
@@ -445,9 +214,10 @@ class Session:
         return None
 
     def _show(self, entry: Entry, args: list[bytes]) -> None:
-        """Show a request that was run to those who watch."""
-        self._watched = False
-        self.server.show_to_monitors(self, entry, args)
+        """Show a request that was run to those who watched when it began."""
+        if self._watched:
+            self._watched = False
+            self.server.show_to_monitors(self, entry, args)
 
     def _mute(self) -> None:
         """Take back the reply that was just given, if CLIENT REPLY says so."""
@@ -466,13 +236,13 @@ class Session:
     def _block(self, pending: Pending[Any], entry: Entry | None) -> None:
         """Wait; `entry` is the command that is owed a reply."""
         self.blocked = pending
-        self._entry = entry
+        self.waiting_entry = entry
         pending.on_done = self._answered
 
     def _answered(self, answer: Any) -> None:
         """The wait is over."""
         self.blocked = None
-        entry, self._entry = self._entry, None
+        entry, self.waiting_entry = self.waiting_entry, None
         self.wake()
         if entry is None:
             # It waited for the end of a pause: the request runs now.
@@ -487,41 +257,47 @@ class Session:
         if self.guarded:
             self._mute()
 
-    # -- bytes out -------------------------------------------------------------------------------------------------
+    def unblock(self, error: BrokerError | None) -> bool:
+        """End the wait for a message, with nothing or with an error; False if there is none."""
+        if not isinstance(self.blocked, LeaseWait):
+            return False
+        self.blocked.resolve([] if error is None else error)
+        return True
 
-    def take_out(self) -> bytes:
-        """The answers that were not taken away yet."""
-        out = self.out
-        data = out[0] if len(out) == 1 else b"".join(out)
-        out.clear()
-        return data
+    @property
+    def waits(self) -> bool:
+        """Whether a command waits for something."""
+        return self.blocked is not None
 
-    def written(self) -> None:
-        """All that was taken away has been written; what was delivered is with the client."""
-        if self.handed:
-            self.handed.clear()
-        if self.out_size:
-            self.out_size = 0
-            self.stalled = False
-        if self.congested:
-            self.congested = False
-            if self._mailbox is not None:
-                self._mailbox.relieve()
+    @property
+    def command(self) -> Spec | None:
+        """The command that waits, else the one that ran last."""
+        entry = self.waiting_entry or self.last_entry
+        return None if entry is None else entry.spec
 
-    def push(self, data: bytes) -> None:
-        """Send something that answers no request."""
-        self.out.append(data)
-        self.wake()
+    @property
+    def unread(self) -> int:
+        """Bytes that have arrived and were not run yet."""
+        return self.reader.held
 
-    def wake(self) -> None:
-        """Have this session looked at in this pass: it has something to send or to run."""
-        if not self._woken:
-            self._woken = True
-            self.server.woken.append(self)
+    def execute(self) -> bytes:
+        """Run the transaction; returns the reply.
 
-    def request_close(self) -> None:
-        """Close the connection once the answers so far have been written."""
-        self.closing = self.guarded = True
+        Raises:
+            ExecAbortError: one of its commands could not be queued, so none is run.
+        """
+        transaction = self.transaction
+        self.discard()
+        if transaction is None:
+            msg = "EXEC without MULTI"
+            raise InvalidRequestError(msg)
+        self.may_wait = False
+        try:
+            return transaction.run(self)
+        finally:
+            self.may_wait = True
+
+    # -- the end ---------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """The connection is gone: give up the wait, and give back what was delivered but not written."""

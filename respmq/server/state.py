@@ -11,10 +11,10 @@ from respmq.core.hub import NO_LIMIT
 from respmq.errors import WrongPasswordError
 from respmq.resp.limits import Limits
 from respmq.resp.reader import FastParser
+from respmq.server.client import DEFAULT_USER
 from respmq.server.entries import UNKNOWN, Entries, Entry
 from respmq.server.observe import Rate, SlowLog, monitor_line
 from respmq.server.pause import Pause
-from respmq.server.session import DEFAULT_USER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from respmq.config import Config
     from respmq.engine.base import Engine
     from respmq.errors import BrokerError, ProtocolError
+    from respmq.server.client import Client
     from respmq.server.notice import Notice
     from respmq.server.session import Session
 
@@ -47,8 +48,8 @@ class State:
         self.fast = FastParser()
         self.sessions: dict[int, Session] = {}
         #: Sessions that have something to send or to run though nothing arrived from their clients.
-        self.woken: deque[Session] = deque()
-        self.monitors: dict[int, Session] = {}
+        self.woken: deque[Client] = deque()
+        self.monitors: dict[int, Client] = {}
         self.pause: Pause | None = None
         self.slow_log = SlowLog(config)
         self.started_at = engine.now
@@ -58,9 +59,9 @@ class State:
         #: Called by SHUTDOWN: the reason for the log, and whether not to wait for clients to read their answers.
         self.request_stop: Callable[[str, bool], None] = lambda _reason, _now: None
         #: Called with a session whose connection CLIENT KILL ends.
-        self.disconnect: Callable[[Session], None] = lambda _session: None
+        self.disconnect: Callable[[Client], None] = lambda _session: None
         #: Bytes that wait for a session's client to read.
-        self.backlog: Callable[[Session], int] = lambda _session: 0
+        self.backlog: Callable[[Client], int] = lambda _session: 0
         self.total_connections = self.rejected_connections = self.event_drops = 0
         self.input_bytes = self.output_bytes = 0
         self.errors: Counter[str] = Counter()
@@ -147,7 +148,7 @@ class State:
 
     # -- MONITOR and CLIENT PAUSE ----------------------------------------------------------------------------------
 
-    def set_monitoring(self, session: Session, *, on: bool) -> None:
+    def set_monitoring(self, session: Client, *, on: bool) -> None:
         """Begin or end to show a session all commands."""
         session.monitoring = on
         if on:

@@ -60,7 +60,7 @@ class Transaction:
         for entry, args in self._commands:
             entry.calls += 1
             try:
-                result = entry.parse_and_run(session, args)
+                result = entry.call(session, args)
                 if entry.may_block and result:
                     session.handed.append(result)
                 replies.append(entry.encode3(result) if session.resp3 else entry.encode2(result))
