@@ -7,7 +7,9 @@ import re
 from respmq.errors import ProtocolError
 
 _ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"a": b"\a"}
-_SPACE = b" \t\n\v\f\r\0"
+#: What stands between words, and (fewer, as in Redis) what ends a word without quotes.
+_SPACE = b" \t\n\v\f\r"
+_WORD_END = b" \t\n\r"
 
 #: What browsers and web hooks send. Their bodies must not run as commands.
 _HTTP = re.compile(rb"(?:POST\s|HOST:|[A-Z]+\s+\S+\s+HTTP/\d)", re.IGNORECASE)
@@ -25,6 +27,8 @@ def split_inline(line: bytes) -> list[bytes]:
     if _HTTP.match(line) is not None:
         msg = "this looks like HTTP, but the server speaks RESP: connect with a Redis client"
         raise ProtocolError(msg)
+    # As in Redis, where the line is a C string.
+    line = line.partition(b"\0")[0]
     words: list[bytes] = []
     i = 0
     while True:
@@ -38,7 +42,7 @@ def split_inline(line: bytes) -> list[bytes]:
 
 def _word(line: bytes, i: int) -> tuple[bytes, int]:
     parts: list[bytes] = []
-    while i < len(line) and line[i] not in _SPACE:
+    while i < len(line) and line[i] not in _WORD_END:
         char = line[i : i + 1]
         if char in (b'"', b"'"):
             part, i = _quoted(line, i + 1, char)
