@@ -11,45 +11,48 @@ The blocks that are played, by the word behind the fence:
 - `toml`: a configuration, loaded; `toml NAME` also writes it to the file that is named in later commands.
 - `wire`: a session in the notation of the protocol page, see `tests.docs.wire`; `wire NAME` is another connection.
 - `resp`: exact bytes, `C:` what the client sends, `S:` what comes back.
-- `text` and the like: nothing to play.
+- `ini`: a unit for systemd; its `respmq` has to understand its flags.
+- `text` and `sh`: nothing to play.
+
+Files that pages have below /run are made in the folder of the story.
 
 `loose` behind the word allows any number where the page shows one.
 """
 
 from __future__ import annotations
 
+import configparser
 import os
 import re
 import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from respmq.cli import main
+from respmq.cli.serve import serve
 from respmq.config import load_config
 from tests.docs.markdown import Block, blocks, name_of
 from tests.docs.matching import SHOWN_PORT, Matcher, MismatchError
 from tests.docs.terminals import OpenTerminal, Terminal
 from tests.docs.wire import PROMPT as WIRE_PROMPT
 from tests.docs.wire import WireTerminal, exchange, parse
-from tests.support import Conn, ServerProcess, info, start_server, wait_until
+from tests.support import Conn, ServerProcess, info, run_to_end, start_server, wait_until
 from tests.support.server import ROOT
 
 PATIENCE = 60.0
 PROMPT: Final = f"127.0.0.1:{SHOWN_PORT}> "
 NODE_MODULES: Final = ROOT / "tests" / "clients" / "node" / "node_modules"
 
-PLAYED = frozenset({"console", "redis-cli", "python", "js", "toml", "wire", "resp", "output"})
-NOT_PLAYED = frozenset({"text", "sh", "ini", "diff"})
+PLAYED = frozenset({"console", "redis-cli", "python", "js", "toml", "wire", "resp", "ini", "output"})
+NOT_PLAYED = frozenset({"text", "sh"})
 
 #: What the names of `wire` terminals begin with.
 _WIRE: Final = "wire "
-
-#: The flags of redis-cli that choose a protocol.
-_FLAGS_OF_REDIS_CLI = {"-3": 3, "-2": 2}
 
 
 class StoryError(AssertionError):
@@ -97,6 +100,7 @@ class Story:
         self.page = page
         self._wire = wire
         self._folder = folder
+        (folder / "run").mkdir()
         self._open_terminal = open_terminal
         self._blocks = blocks(page.read_text(encoding="utf-8"))
         self._terminals: dict[str, Terminal] = {}
@@ -138,6 +142,8 @@ class Story:
                 self._program(block, following if following is not None and following.language == "output" else None)
             case "toml":
                 self._toml(block)
+            case "ini":
+                _check_unit(block)
             case "resp":
                 self._exchanges(block)
             case _:
@@ -158,12 +164,18 @@ class Story:
         return self._server
 
     def _serve(self, words: list[str], step: Step) -> None:
+        if step.shown[0].startswith(("Error", "Usage")):
+            flags = [self._files.get(word, word) for word in words[2:]]
+            status, text = run_to_end("--port", "0", *flags)
+            assert status != 0, text
+            self._compare(step, text, loose=False)
+            return
         self._stop()
         for name, terminal in self._terminals.items():
             terminal.close()
             self._waiting[name] = False
         self._terminals.clear()
-        flags = [self._files.get(word, word) for word in words]
+        flags = [self._here(self._files.get(word, word)) for word in words]
         environment = {}
         while "=" in flags[0]:
             name, _, value = flags.pop(0).partition("=")
@@ -197,11 +209,22 @@ class Story:
             words = step.command[2:].split()
             if "respmq serve" in step.command and "|" not in step.command:
                 self._serve(words, step)
-            elif words[0] == "redis-cli" and (opened := _protocol_of_terminal(words)) is not None:
-                self._resp = opened
-                self._close_terminal("")
-            else:
+            elif words[0] == "redis-cli" and (called := _redis_cli(step.command[2:])) is not None:
+                self._redis_cli(step, *called, loose=loose)
+            elif words[0] != "redis-cli" or shutil.which("redis-cli") is not None:
                 self._compare(step, self._shell(self._typed(step.line, step.command[2:])), loose=loose)
+
+    def _redis_cli(self, step: Step, resp: int, command: str, *, loose: bool) -> None:
+        """`redis-cli` with a command, or without one: a terminal in which the next ones are typed."""
+        if not command:
+            self._resp = resp
+            self._close_terminal("")
+            return
+        terminal = self._open_terminal(self.server.port, resp)
+        terminal.send(self._here(self._typed(step.line, command)))
+        real = terminal.read()
+        terminal.close()
+        self._compare(step, real, loose=loose)
 
     def _shell(self, command: str) -> str:
         done = subprocess.run(
@@ -357,6 +380,7 @@ class Story:
 
     def _here(self, text: str) -> str:
         """A command or program for the server that runs."""
+        text = text.replace("/run/", f"{self._folder}/run/")
         return re.sub(rf"\b{SHOWN_PORT}\b", str(self.server.port), text) if self._server is not None else text
 
     def _environment(self) -> Mapping[str, str]:
@@ -398,24 +422,17 @@ def _terminal_of(block: Block) -> str:
     return _WIRE + name if block.language == "wire" else name
 
 
-def _protocol_of_terminal(words: list[str]) -> int | None:
-    """Which protocol a `redis-cli` without a command speaks; None if there is a command."""
-    rest = iter(words[1:])
-    resp = 2
-    for word in rest:
-        if word in _FLAGS_OF_REDIS_CLI:
-            resp = _FLAGS_OF_REDIS_CLI[word]
-        elif word == "-p":
-            next(rest)
-        else:
-            return None
-    return resp
+def _check_unit(block: Block) -> None:
+    unit = configparser.ConfigParser()
+    unit.read_string(block.text)
+    program, *arguments = unit["Service"]["ExecStart"].split()
+    assert Path(program).name == "respmq"
+    main.make_context("respmq", arguments).close()
+    assert arguments[0] == "serve"
+    serve.make_context("serve", arguments[1:]).close()
 
 
-def commands_of(page: Path) -> Iterator[tuple[int, str]]:
-    """Every command that a page's consoles run, each with its line."""
-    for block in blocks(page.read_text(encoding="utf-8")):
-        if block.language == "console":
-            for step in steps_of(block, ("$ ",)):
-                if step.command is not None and step.command.startswith("$ "):
-                    yield step.line, step.command[2:]
+def _redis_cli(line: str) -> tuple[int, str] | None:
+    """Which protocol a `redis-cli` speaks and its command; None if it has other flags than those that say so."""
+    match = re.fullmatch(rf"redis-cli(?: -([23]))? -p {SHOWN_PORT}(?: ([A-Z].*))?", line)
+    return None if match is None else (int(match[1] or 2), match[2] or "")

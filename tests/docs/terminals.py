@@ -33,6 +33,9 @@ _LETTERS = {"n": "\n", "r": "\r", "t": "\t", "a": "\a", "b": "\b"}
 _AS_IS = ("info", "lolwut", "client list", "client info")
 
 
+_NO_LOGIN = "(error) NOAUTH Authentication required.\n"
+
+
 class Terminal(Protocol):
     """One redis-cli."""
 
@@ -181,7 +184,8 @@ class RedisCli:
         shown = ""
         try:
             for line in self._process.stdout:
-                if line == f'"{mark}"\n':
+                # Without a login the ECHO has the same reply as what was typed.
+                if line == f'"{mark}"\n' or line == shown == _NO_LOGIN:
                     return shown.replace("\r\n", "\n").rstrip("\n") + "\n"
                 shown += line
         finally:
