@@ -146,7 +146,7 @@ def play(
                 found += got
                 if len(found) == after:
                     reader.set_limits(LIMITS)
-                got = reader.read() if reader.more else []
+                got = reader.read()
         except ProtocolError as raised:
             error = raised.text
         # Room for what is being read: not much more than has arrived.

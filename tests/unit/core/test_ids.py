@@ -1,0 +1,133 @@
+"""Message ids and lease tokens: unique, in order, and recognised by the queue that made them."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import uuid
+
+import pytest
+
+from respmq.core.ids import IdMaker, TokenMaker
+
+NOW = 1_700_000_000_000
+PER_MILLISECOND = 1 << 24
+
+
+def maker(seed: int = 1) -> IdMaker:
+    return IdMaker(random.Random(seed).randbytes)
+
+
+def test_an_id_is_a_uuid_version_7() -> None:
+    made = maker()
+    for now in (0, 1, NOW, NOW, NOW + 1, (1 << 48) - 1):
+        id = made.make(now)
+        assert len(id) == 32
+        assert id == id.lower()
+        parsed = uuid.UUID(id.decode())
+        assert parsed.version == 7
+        assert parsed.variant == uuid.RFC_4122
+        assert parsed.int >> 80 == now
+
+
+def test_ids_sort_in_the_order_in_which_they_were_made() -> None:
+    made = maker()
+    moments = [NOW] * 10_000 + [NOW + 1] * 3 + [NOW] * 3 + [NOW + 5] * 5000
+    ids = [made.make(now) for now in moments]
+    assert ids == sorted(ids)
+    assert len(set(ids)) == len(ids)
+
+
+def test_a_clock_that_goes_back_makes_no_id_twice() -> None:
+    made = maker()
+    ids = [made.make(now) for now in (NOW, NOW + 10, NOW, NOW - 1000, NOW + 10, NOW + 11)]
+    assert ids == sorted(set(ids))
+
+
+def test_two_queues_make_different_ids() -> None:
+    source = random.Random(1).randbytes
+    a, b = IdMaker(source), IdMaker(source)
+    assert not {a.make(NOW) for _ in range(1000)} & {b.make(NOW) for _ in range(1000)}
+
+
+def test_a_counter_that_runs_over_borrows_from_the_time() -> None:
+    made = maker()
+    first = made.make(NOW)
+    made._counter = PER_MILLISECOND - 1
+    made._block = b"%012x7fff8" % NOW
+    last = made.make(NOW)
+    beyond = [made.make(NOW) for _ in range(5000)]
+    assert int(last[:12], 16) == NOW
+    assert {int(id[:12], 16) for id in beyond} == {NOW + 1}
+    assert [first, last, *beyond] == sorted({first, last, *beyond})
+    # The borrowed millisecond comes, and the next one.
+    following = [made.make(NOW + 1), made.make(NOW + 1), made.make(NOW + 2)]
+    assert [*beyond, *following] == sorted({*beyond, *following})
+    assert all(uuid.UUID(id.decode()).version == 7 for id in [last, *beyond, *following])
+    assert made.made_since(beyond[0], NOW)
+
+
+def test_each_block_of_the_counter_follows_the_one_before() -> None:
+    made = maker()
+    ids = [made.make(NOW) for _ in range(3 * 4096 + 1)]
+    assert [id[12:20] for id in itertools.islice(ids, 4095, 4097)] == [b"70008fff", b"70018000"]
+    assert ids == sorted(set(ids))
+
+
+def test_made_since_knows_the_ids_of_a_window() -> None:
+    made = maker()
+    old, new = made.make(NOW), made.make(NOW + 100)
+    assert made.made_since(old, NOW - 1)
+    assert not made.made_since(old, NOW)
+    assert made.made_since(new, NOW)
+    assert not made.made_since(new, NOW + 100)
+
+
+MADE = b"018bcfe56800" + b"70008000" + b"ab" * 6
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        b"",
+        MADE[:-1],
+        MADE + b"0",
+        MADE.upper(),
+        MADE[:20] + b"0" * 12,
+        b"zzzzzzzzzzzz" + MADE[12:],
+        b"fffffffffff0" + MADE[12:],
+    ],
+)
+def test_made_since_knows_no_others(other: bytes) -> None:
+    made = IdMaker(lambda n: b"\xab" * n)
+    assert made.make(NOW) == MADE
+    assert made.made_since(MADE, NOW - 1)
+    assert not made.made_since(other, NOW - 1)
+
+
+def test_another_queue_s_id_is_not_known() -> None:
+    assert not maker(1).made_since(maker(2).make(NOW), 0)
+
+
+# -- Tokens
+
+
+def test_tokens_differ() -> None:
+    made = TokenMaker(random.Random(1).randbytes)
+    tokens = [made.make() for _ in range(20_000)]
+    assert len(set(tokens)) == len(tokens)
+
+
+def test_tokens_of_two_starts_differ() -> None:
+    source = random.Random(1).randbytes
+    a, b = TokenMaker(source), TokenMaker(source)
+    assert not {a.make() for _ in range(5000)} & {b.make() for _ in range(5000)}
+
+
+def test_a_token_is_short_and_printable() -> None:
+    made = TokenMaker(random.Random(1).randbytes)
+    for _ in range(5000):
+        token = made.make()
+        assert len(token) < 30
+        assert token.decode().isprintable()
+        assert b" " not in token
