@@ -43,7 +43,7 @@ def fill(conn: Conn, queue: str, count: int) -> None:
 def ping_until(pinger: Pinger, is_done: Callable[[], bool]) -> None:
     """PING until a while after the job is done: some of its work may follow its reply."""
     deadline = time.monotonic() + 50
-    while not is_done():
+    while not pinger.measure(is_done):
         pinger.ping()
         assert time.monotonic() < deadline, "it never ends"
     for _ in range(300):

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from tests.support.conn import Conn
 from tests.support.server import ServerProcess
+
+T = TypeVar("T")
 
 
 class Pinger:
@@ -21,7 +26,12 @@ class Pinger:
 
     def ping(self) -> None:
         """One PING and its answer."""
-        before = self._server.cpu_seconds()
-        assert self._conn.raw("PING") == b"+PONG\r\n"
-        self.worst = max(self.worst, self._server.cpu_seconds() - before)
+        assert self.measure(lambda: self._conn.raw("PING")) == b"+PONG\r\n"
         self.count += 1
+
+    def measure(self, ask: Callable[[], T]) -> T:
+        """Any other short question, which mustn't wait longer than a PING."""
+        before = self._server.cpu_seconds()
+        answer = ask()
+        self.worst = max(self.worst, self._server.cpu_seconds() - before)
+        return answer
