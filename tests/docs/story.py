@@ -94,15 +94,18 @@ class Story:
         folder: an empty folder in which its programs run.
         open_terminal: how its redis-cli are started.
         wire: the version of RESP that its `wire` blocks are played in.
+        text: what stands on the page, if it is no file.
     """
 
-    def __init__(self, page: Path, folder: Path, open_terminal: OpenTerminal, *, wire: int = 2) -> None:
+    def __init__(
+        self, page: Path, folder: Path, open_terminal: OpenTerminal, *, wire: int = 2, text: str | None = None
+    ) -> None:
         self.page = page
         self._wire = wire
         self._folder = folder
         (folder / "run").mkdir()
         self._open_terminal = open_terminal
-        self._blocks = blocks(page.read_text(encoding="utf-8"))
+        self._blocks = blocks(page.read_text(encoding="utf-8") if text is None else text)
         self._terminals: dict[str, Terminal] = {}
         #: Whether a command has no reply yet.
         self._waiting: dict[str, bool] = {}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.docs.markdown import DOCS, anchors, links, name_of, pages
+from tests.docs.markdown import DOCS, anchors, links, name_of, pages, prose
 from tests.support.server import ROOT
 
 PAGES = [pytest.param(page, id=name_of(page)) for page in pages()]
@@ -50,6 +51,14 @@ def test_no_line_ends_in_blanks(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert text.endswith("\n")
     assert not [number for number, line in enumerate(text.splitlines(), 1) if line != line.rstrip()]
+
+
+def test_every_file_that_a_page_names_exists() -> None:
+    for page in pages():
+        for number, line in prose(page.read_text(encoding="utf-8")):
+            for name in re.findall(r"`((?:[a-z_.]+/)+(?:[a-z_]+\.[a-z]+)?|[a-z_]+\.py)`", line):
+                found = [base / name for base in (ROOT, ROOT / "respmq", page.parent) if (base / name).exists()]
+                assert found, f"{name_of(page)}, line {number}: there is no {name}"
 
 
 def test_all_pages_lie_below_docs() -> None:
