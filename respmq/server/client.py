@@ -229,9 +229,7 @@ class Client:
             self.out_size = 0
             self.stalled = False
         if self.congested:
-            self.congested = False
-            if self._mailbox is not None:
-                self._mailbox.relieve()
+            self.congested = self._mailbox is not None and self._mailbox.relieve()
 
     def push(self, data: bytes) -> None:
         """Send something that answers no request."""
