@@ -22,9 +22,10 @@ _ID_LENGTH = 32
 class IdMaker:
     """Makes the ids of one queue; `random_bytes(n)` gives the queue's mark."""
 
-    __slots__ = ("_block", "_counter", "_mark", "_millis")
+    __slots__ = ("_block", "_counter", "_mark", "_millis", "_random_bytes")
 
     def __init__(self, random_bytes: Callable[[int], bytes]) -> None:
+        self._random_bytes = random_bytes
         self._mark = random_bytes(6).hex().encode()
         self._millis = -1
         self._counter = 0
@@ -50,12 +51,31 @@ class IdMaker:
 
     def made_since(self, id: bytes, since: int) -> bool:
         """Whether `id` is one that this maker made after `since`."""
-        if len(id) != _ID_LENGTH or id[_MARK_START:] != self._mark:
+        if not self._has_mark(id) or id >= self._next():
             return False
         try:
-            return since < int(id[:12], 16) <= self._millis
+            return int(id[:12], 16) > since
         except ValueError:
             return False
+
+    def avoid(self, id: bytes) -> None:
+        """Never make `id`, since a client has chosen it.
+
+        That it could be made means that the client has guessed: the mark is changed, and the ids made so far are no
+        longer known.
+        """
+        if self._has_mark(id) and id >= self._next():
+            self._mark = self._random_bytes(6).hex().encode()
+
+    def _has_mark(self, id: bytes) -> bool:
+        return len(id) == _ID_LENGTH and id[_MARK_START:] == self._mark
+
+    def _next(self) -> bytes:
+        """What is greater than the ids made so far, and not greater than those to come."""
+        millis, counter = self._millis, self._counter
+        if counter == _COUNTER_LIMIT:
+            millis, counter = millis + 1, 0
+        return b"%012x7%03x8%03x" % (max(millis, 0), counter >> 12, counter & 4095) + self._mark
 
 
 class TokenMaker:

@@ -86,6 +86,7 @@ class Queue:
         if id is None:
             id = self._ids.make(now)
         else:
+            self._ids.avoid(id)
             until = self._window.add(id, now)
             if until is not None:
                 self._alarm.arm(until)

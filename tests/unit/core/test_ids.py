@@ -109,6 +109,45 @@ def test_another_queue_s_id_is_not_known() -> None:
     assert not maker(1).made_since(maker(2).make(NOW), 0)
 
 
+def test_an_id_that_is_still_to_be_made_was_not_made() -> None:
+    made = IdMaker(lambda n: b"\xab" * n)
+    following = MADE[:17] + b"001" + MADE[20:]
+    assert not made.made_since(MADE, 0)
+    assert made.make(NOW) == MADE
+    assert made.made_since(MADE, 0)
+    assert not made.made_since(following, 0)
+    assert made.make(NOW) == following
+    assert made.made_since(following, 0)
+
+
+def test_an_id_that_a_client_has_chosen_is_never_made() -> None:
+    made = maker()
+    first = made.make(NOW)
+    made.avoid(first)
+    second = made.make(NOW)
+    assert second[20:] == first[20:]
+    for guess in (second[:17] + b"002" + second[20:], b"f" * 20 + second[20:]):
+        made.avoid(guess)
+    third = made.make(NOW)
+    assert third[20:] != second[20:]
+    assert third > second or third[:20] > second[:20]
+    made.avoid(second[:17] + b"003" + second[20:])
+    assert made.make(NOW)[20:] == third[20:]
+
+
+def test_the_last_id_of_a_millisecond_is_known_and_the_next_one_avoided() -> None:
+    made = maker()
+    made.make(NOW)
+    made._counter = PER_MILLISECOND - 1
+    made._block = b"%012x7fff8" % NOW
+    last = made.make(NOW)
+    assert made.made_since(last, NOW - 1)
+    borrowed = b"%012x70008000" % (NOW + 1) + last[20:]
+    assert not made.made_since(borrowed, NOW - 1)
+    made.avoid(borrowed)
+    assert made.make(NOW) != borrowed
+
+
 # -- Tokens
 
 
