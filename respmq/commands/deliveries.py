@@ -23,20 +23,30 @@ _COMMON_LENGTH = 1 << 14
 _HEADERS = _Headers()
 
 
-def encode_delivery(message: Message) -> bytes:
-    """A delivery as `[queue, id, lease, attempt, body]`; the same bytes in both protocols."""
+class _Attempts(dict[int, bytes]):
+    """The attempt behind the end of the lease."""
+
+    def __missing__(self, attempt: int) -> bytes:
+        return b"\r\n:%d" % attempt
+
+
+_ATTEMPTS = _Attempts((attempt, b"\r\n:%d" % attempt) for attempt in range(64))
+
+
+def encode_delivery(message: Message, head: bytes = b"*5") -> bytes:
+    """A delivery as `[queue, id, lease, attempt, body]`, behind `head`; the same bytes in both protocols."""
     queue, id, lease, body, headers = message.queue, message.id, message.lease or b"", message.body, _HEADERS
     # Half the time of one format string.
     return b"".join(
         (
-            b"*5",
+            head,
             headers[len(queue)],
             queue,
             headers[len(id)],
             id,
             headers[len(lease)],
             lease,
-            b"\r\n:%d" % message.attempt,
+            _ATTEMPTS[message.attempt],
             headers[len(body)],
             body,
             b"\r\n",
@@ -51,7 +61,7 @@ def encode_deliveries2(values: list[Any]) -> bytes:
     if type(values[0]) is not Message:
         return encode2(values)
     if len(values) == 1:
-        return b"*1\r\n" + encode_delivery(values[0])
+        return encode_delivery(values[0], b"*1\r\n*5")
     return b"*%d\r\n" % len(values) + b"".join(map(encode_delivery, values))
 
 

@@ -28,7 +28,7 @@ from respmq.commands.replies import BULK_OR_NULL, BULKS, DELIVERIES, INTEGER, MA
 from respmq.commands.spec import Plain
 from respmq.core.model import DELAYED, LEASED, READY, Extra
 from respmq.errors import InvalidRequestError
-from respmq.resp.writer import encode_bulk, encode_integer
+from respmq.resp.writer import encode_id, encode_integer
 
 if TYPE_CHECKING:
     from respmq.core.model import Description
@@ -43,7 +43,7 @@ _STATES = {"READY": READY, "DELAYED": DELAYED, "LEASED": LEASED}
     reply=BULK_OR_NULL.saying("bulk string: the message's id; null if the id is a duplicate"),
     errors=("NOQUEUE", "INVALIDNAME", "QUEUEFULL", "TOOBIG", "OOM"),
     flags=("write", "denyoom", "fast"),
-    plain=Plain(3, "put_plain", encode_bulk),
+    plain=Plain(3, "put_plain", encode_id),
 )
 def qput(
     ctx: Context,

@@ -262,10 +262,7 @@ class Broker(Directory):
         queue = self._queues.get(name)
         if queue is None:
             return self.declaring((name,), lambda: self.lease_one(name))
-        taken: list[Message] = []
-        if queue.ready:
-            queue.take(1, None, taken)
-        return taken
+        return queue.take_one() if queue.ready else []
 
     def _wait(
         self, queues: list[Queue], count: int, wait: int, lease: int | None, request: Request | None, *, full: bool

@@ -41,5 +41,4 @@ class EvictionOrder:
 
     def clear(self) -> list[Container]:
         """Forget all messages; returns what held them, for freeing them."""
-        heap, self._heap = self._heap.heap, LazyHeap(_still_stands)
-        return [heap]
+        return [self._heap.clear()]

@@ -21,7 +21,7 @@ NO_LIMIT = 1 << 62
 MESSAGE_OVERHEAD = 350
 
 #: How many expiries, promotions or releases of memory one tick does before others get their turn.
-TICK_BUDGET = 2_000
+TICK_BUDGET = 1_000
 
 #: What is to be done after a command: queues that have both ready messages and takers, and deaths to be announced.
 Agenda = OrderedDict["Queue | Obituaries", None]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from respmq.core.model import DELAYED
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -65,6 +67,30 @@ class LazyHeap(Generic[K]):
         """Remove the first valid entry and return its message, or None."""
         return None if self.first() is None else heappop(self.heap)[2]
 
+    def clear(self) -> list[tuple[K, int, Message]]:
+        """Forget all entries; returns what held them, for freeing them."""
+        heap, self.heap = self.heap, []
+        self._limit = _SWEEP_FROM
+        return heap
+
     def __iter__(self) -> Iterator[Message]:
         """The messages of the valid entries in order."""
         return (message for key, _, message in walk(self.heap) if self._valid(message, key))
+
+
+def _falls_due(message: Message, key: int) -> bool:
+    return message.state == DELAYED and message.deadline == key
+
+
+def _lapses(message: Message, key: int) -> bool:
+    return message.state <= DELAYED and message.expires_at == key
+
+
+def delays() -> LazyHeap[int]:
+    """Delayed messages by the moment at which they become ready."""
+    return LazyHeap(_falls_due)
+
+
+def lapses() -> LazyHeap[int]:
+    """Waiting messages by the end of their TTL."""
+    return LazyHeap(_lapses)

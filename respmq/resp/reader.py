@@ -157,19 +157,19 @@ class FastParser:
 class RequestReader:
     """Reads the requests of one connection.
 
-    `read` what arrived, and again while something is left in `piece` or read `strictly`. The same bytes give the same requests and the same error,
+    `read` what arrived, and again while there is `more`. The same bytes give the same requests and the same error,
     however they were cut.
     """
 
-    __slots__ = ("_doubted", "_error", "_fast", "_strict", "piece", "strictly")
+    __slots__ = ("_doubted", "_error", "_fast", "_piece", "_strict", "_strictly")
 
     def __init__(self, fast: FastParser, limits: Limits) -> None:
         self._fast = fast
         self._strict = StrictReader(limits)
         #: What arrived where a request begins, not parsed yet.
-        self.piece = b""
+        self._piece = b""
         #: Whether the strict reader has the next byte: within a request, before login, after an error.
-        self.strictly = limits.before_login
+        self._strictly = limits.before_login
         #: Whether it goes on to the end of what it has, since the fast parser has doubted that already.
         self._doubted = False
         self._error: ProtocolError | None = None
@@ -177,22 +177,27 @@ class RequestReader:
     def set_limits(self, limits: Limits) -> None:
         """Change the limits, from the next request on."""
         self._strict.limits = limits
-        if not self.strictly:
-            self._strict.feed(self.piece)
-            self.piece = b""
-        self.strictly = True
+        if not self._strictly:
+            self._strict.feed(self._piece)
+            self._piece = b""
+        self._strictly = True
 
     @property
     def held(self) -> int:
         """Bytes that have arrived and were not returned as requests."""
-        return len(self.piece) + self._strict.held
+        return len(self._piece) + self._strict.held
+
+    @property
+    def more(self) -> bool:
+        """Whether `read` may find more requests in what has arrived."""
+        return self._strictly or bool(self._piece)
 
     def feed(self, data: bytes) -> None:
         """Add what arrived, for a `read` later on."""
-        if self.strictly:
+        if self._strictly:
             self._strict.feed(data)
         else:
-            self.piece += data
+            self._piece += data
 
     def read(self, data: bytes = b"") -> list[Request]:
         """Add what arrived and return requests that have arrived in whole; empty if there are none.
@@ -202,11 +207,11 @@ class RequestReader:
         Raises:
             ProtocolError: the stream can't be followed from here on; all before was returned.
         """
-        if self.strictly:
+        if self._strictly:
             if data:
                 self._strict.feed(data)
             return self._read_strictly()
-        piece = self.piece + data if self.piece else data
+        piece = self._piece + data if self._piece else data
         if not piece:
             return []
         if len(piece) < _SHORT or piece.find(b"\n*", 0, _SHORT) < 0:
@@ -215,11 +220,11 @@ class RequestReader:
                 requests, end = self._fast.parse(piece)
         else:
             requests, end = self._fast.parse(piece)
-        self.piece = b""
+        self._piece = b""
         if end == len(piece):
             return requests
         self._strict.feed(piece[end:])
-        self.strictly = True
+        self._strictly = True
         self._doubted = True
         return requests or self._read_strictly()
 
@@ -243,12 +248,12 @@ class RequestReader:
             if request is None:
                 self._doubted = False
                 if not strict.in_request and not strict.limits.before_login:
-                    self.strictly = False
+                    self._strictly = False
                 return requests
             requests.append(request)
             if strict.limits.before_login:
                 return requests
             if not self._doubted and not strict.next_is_inline():
-                self.piece = strict.take_rest()
-                self.strictly = False
+                self._piece = strict.take_rest()
+                self._strictly = False
                 return requests

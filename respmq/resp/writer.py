@@ -52,6 +52,7 @@ Answer = (
 )
 
 OK = b"+OK\r\n"
+_ID_LENGTH = 32
 
 
 class _Integers(dict[int, bytes]):
@@ -68,6 +69,11 @@ encode_integer: Callable[[int], bytes] = _Integers((i, b":%d\r\n" % i) for i in 
 def encode_bulk(value: bytes) -> bytes:
     """A bulk string."""
     return b"$%d\r\n%b\r\n" % (len(value), value)
+
+
+def encode_id(value: bytes) -> bytes:
+    """A bulk string that nearly always has 32 bytes, as the ids have that the broker makes."""
+    return b"$32\r\n" + value + b"\r\n" if len(value) == _ID_LENGTH else encode_bulk(value)
 
 
 def encode_error(error: BrokerError) -> bytes:

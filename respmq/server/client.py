@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 DEFAULT_USER = b"default"
 
+#: Nanoseconds that a plain call takes at most. Calls are looked at one by one if the slow log wants those that take less.
+_PLAIN_AT_MOST = 1_000_000
+
 
 class Client:
     """One client.
@@ -128,6 +131,7 @@ class Client:
             or not self.authenticated
             or self.reply_mode != "on"
             or bool(server.monitors)
+            or server.slow_nanos < _PLAIN_AT_MOST
             or server.pause is not None
         )
 

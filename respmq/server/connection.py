@@ -29,10 +29,10 @@ class Connection:
 
     __slots__ = (
         "_backlog",
-        "_interest",
         "_poller",
         "ended",
         "fd",
+        "interest",
         "linger_until",
         "read_size",
         "recv",
@@ -50,7 +50,7 @@ class Connection:
         self.session = session
         self._poller = poller
         self._backlog = _NOTHING
-        self._interest = READ
+        self.interest = READ
         self.read_size = READ_SIZE
         #: The client has closed its side.
         self.ended = False
@@ -71,9 +71,11 @@ class Connection:
             OSError: the connection is broken.
         """
         session = self.session
-        data: bytes | memoryview = self._backlog or session.take_out()
+        data: bytes | memoryview = self._backlog
         if not data:
-            return 0
+            data = session.take_out()
+            if not data:
+                return 0
         try:
             sent = self.send(data)
         except (BlockingIOError, InterruptedError):
@@ -88,18 +90,12 @@ class Connection:
             session.written()
         return sent
 
-    @property
-    def at_rest(self) -> bool:
-        """Whether there is nothing to do but to wait for requests."""
-        session = self.session
-        return self._interest == READ and not (session.congested or self.ended or session.stalled or session.closing)
-
     def set_interest(self) -> None:
         """Watch the socket for what can be done with it now."""
         session = self.session
         interest = WRITE if self._backlog else 0
         if not self.ended and not session.stalled and not (session.blocked and session.reader.held > _AHEAD):
             interest |= READ
-        if interest != self._interest:
-            self._interest = interest
+        if interest != self.interest:
+            self.interest = interest
             self._poller.set(self.fd, interest)

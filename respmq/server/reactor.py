@@ -196,7 +196,9 @@ class Reactor:
         except OSError:
             self._close(connection)
             return
-        if connection.at_rest:
+        if connection.interest == READ and not (
+            session.congested or session.stalled or session.closing or connection.ended or stalled
+        ):
             return
         if not connection.backlog:
             if session.out:

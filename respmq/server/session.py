@@ -50,7 +50,7 @@ class Session(Client):
 
     def receive(self, data: bytes) -> None:
         """Take in what arrived and run what can be run."""
-        self.last_active = self.engine.now
+        self.last_active = self.server.now
         if self.blocked is None and self._requests is None:
             self.resume(data)
         else:
@@ -90,23 +90,22 @@ class Session(Client):
         unserved = self.engine.unserved
         find = server.entries.by_name.get
         running: Entry | None = None
-        count = 0
-        began = server.timer()
+        count = began = 0
         for args in requests:
             entry = find(args[0])
             if entry is None or entry.plain_words != len(args) or self.guarded:
                 if running is not None:
-                    began = self._account(running, count, began)
+                    self._account(running, count, began)
                     running = None
                 if not self._run_one(entry, args, requests):
                     return False
-                began = server.timer()
                 continue
             if entry is not running:
                 if running is not None:
-                    began = self._account(running, count, began)
+                    self._account(running, count, began)
                 running = entry
                 count = 0
+                began = server.timer()
             count += 1
             try:
                 result = entry.plain(args[1]) if entry.plain_words == 2 else entry.plain(args[1], args[2])
@@ -126,13 +125,11 @@ class Session(Client):
             self._account(running, count, began)
         return True
 
-    def _account(self, entry: Entry, count: int, began: int) -> int:
-        """Count plain calls of one command that began at `began`; returns the time."""
-        now = self.server.timer()
+    def _account(self, entry: Entry, count: int, began: int) -> None:
+        """Count plain calls of one command that began at `began`."""
         entry.calls += count
-        entry.nanos += now - began
+        entry.nanos += self.server.timer() - began
         self.last_entry = entry
-        return now
 
     def _run_one(self, entry: Entry | None, args: list[bytes], requests: Iterator[list[bytes]]) -> bool:
         """Run a request that is not a plain call; False when something has to happen before the next one."""

@@ -53,6 +53,8 @@ class State:
         self.pause: Pause | None = None
         self.slow_log = SlowLog(config)
         self.started_at = engine.now
+        #: The moment of this pass, milliseconds of the broker's time.
+        self.now = engine.now
         self.run_id = secrets.token_hex(20)
         #: Where clients can connect, once the server listens.
         self.listening: list[str] = []
@@ -95,6 +97,7 @@ class State:
 
     def tick(self, now: int) -> int | None:
         """Move to `now`, do what fell due on the way, and return the moment of the next deadline, if there is one."""
+        self.now = now
         following = self.engine.tick(now)
         if self.pause is None:
             return following
