@@ -167,8 +167,9 @@ class Duration(SettingKind[int]):
             raise ValueError(msg) from None
 
     def show(self, value: int) -> str:
-        """Seconds."""
-        return f"{value / 1000:g}"
+        """Seconds, exactly."""
+        seconds, millis = divmod(value, 1000)
+        return f"{seconds}.{millis:03d}".rstrip("0") if millis else str(seconds)
 
 
 class Addresses(SettingKind[tuple[str, ...]]):

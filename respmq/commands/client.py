@@ -247,11 +247,13 @@ def client_unpause(ctx: Context) -> None:
 
 
 def _is_of_type(client: Client, type: str) -> bool:
-    return type == "NORMAL"
+    return type == ("PUBSUB" if any(client.subscription_counts) else "NORMAL")
 
 
 def _flags(client: Client) -> str:
     flags = "O" if client.monitoring else ""
+    flags += "P" * any(client.subscription_counts)
+    flags += "x" * client.in_transaction
     flags += "b" * client.waits
     flags += "c" * client.closing
     flags += "U" * client.address.endswith(":0")

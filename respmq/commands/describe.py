@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from respmq.commands.arguments import Choice, Kind, Pair, Several
 from respmq.commands.flags import acl_categories, shown_flags
-from respmq.commands.spec import Parameter, parameter_usage
+from respmq.commands.spec import Parameter, parameter_usage, value_name
 from respmq.resp.writer import ItemSet, Status, Statuses
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _argument_docs(parameter: Parameter) -> dict[str, Answer]:
     elif isinstance(kind, Several):
         docs |= _value_docs(kind.kind, kind.name)
     else:
-        docs |= _value_docs(kind, name)
+        docs |= _value_docs(kind, name if parameter.word is None else value_name(parameter))
     if parameter.is_key:
         docs["key_spec_index"] = 0
     if parameter.word is not None and not parameter.bare_words:

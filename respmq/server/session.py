@@ -143,8 +143,7 @@ class Session(Client):
                 instead = self._admit(entry, args, requests)
                 if instead is not None:
                     if instead:
-                        out.append(instead)
-                        self._mute()
+                        out.append(self._mute(instead))
                     return bool(instead)
             result = entry.call(self, args)
             if isinstance(result, Pending):
@@ -163,17 +162,17 @@ class Session(Client):
                 if self.transaction is not None:
                     self.transaction.failed = True
         self.last_entry = entry
-        out.append(reply)
         took = server.timer() - began
         server.count(entry, took)
         if took >= server.slow_nanos:
             server.log_slow(self, entry, args, took)
+        # Nothing may come between this and what CLIENT REPLY takes away: not a push, not the limit of unread replies.
+        reply = self._mute(reply)
+        out.append(reply)
+        self._show(entry, args)
         if self.engine.unserved:
             self.engine.serve()
-        if self.guarded:
-            self._mute()
-            self._show(entry, args)
-        return not self.closing and not (len(reply) > _LARGE and self._is_stalled(reply))
+        return not (self.closing or (len(reply) > _LARGE and self._is_stalled(reply)))
 
     def _is_stalled(self, reply: bytes) -> bool:
         """Count a large reply; whether the client has to read before it is served again."""
@@ -216,17 +215,17 @@ class Session(Client):
             self._watched = False
             self.server.show_to_monitors(self, entry, args)
 
-    def _mute(self) -> None:
-        """Take back the reply that was just given, if CLIENT REPLY says so."""
+    def _mute(self, reply: bytes) -> bytes:
+        """The reply, or nothing if CLIENT REPLY says so."""
         if self.reply_mode == "on":
-            return
-        self.out.pop()
+            return reply
         if self.reply_mode == "skip-next":
             # This was the reply to CLIENT REPLY SKIP itself.
             self.reply_mode = "skip"
         elif self.reply_mode == "skip":
             self.reply_mode = "on"
             self.refresh()
+        return b""
 
     # -- waiting ---------------------------------------------------------------------------------------------------
 
@@ -250,9 +249,7 @@ class Session(Client):
             if answer:
                 self.handed.append(answer)
             reply = entry.encode3(answer) if self.resp3 else entry.encode2(answer)
-        self.out.append(reply)
-        if self.guarded:
-            self._mute()
+        self.out.append(self._mute(reply))
 
     def unblock(self, error: BrokerError | None) -> bool:
         """End the wait for a message, with nothing or with an error; False if there is none."""

@@ -91,7 +91,8 @@ class State:
         self.engine.max_message_size = config.max_message_size
         self.engine.max_memory = config.maxmemory or NO_LIMIT
         for session in self.sessions.values():
-            session.set_authenticated(authenticated=session.authenticated)
+            # As in Redis: who is logged in stays so, and nobody has to if there is no password any more.
+            session.set_authenticated(authenticated=session.authenticated or not config.requirepass)
 
     # -- time ------------------------------------------------------------------------------------------------------
 

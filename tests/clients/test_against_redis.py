@@ -56,7 +56,7 @@ class Both:
         self.ours = ours
 
     def say(self, *commands: tuple[Arg, ...]) -> tuple[list[bytes], list[bytes]]:
-        """Send commands in one write; the bytes of all replies of Redis and of ours, up to that to an ECHO at the end."""
+        """Send commands in one write; all replies of Redis and of ours, with that to an ECHO at the end."""
         return self._say(self.redis, commands), self._say(self.ours, commands)
 
     def values(self, *command: Arg) -> tuple[Value, Value]:

@@ -118,18 +118,22 @@ def test_subscribe(server: ServerProcess, queue: str) -> None:
 
 def test_at_a_terminal(server: ServerProcess, queue: str) -> None:
     # Help, hints and completion come from COMMAND DOCS, and redis-cli aborts if that has a wrong shape.
+    prompt = f"127.0.0.1:{server.port}> ".encode()
     with Program("redis-cli", "-p", str(server.port)) as program:
-        program.read_until(f"127.0.0.1:{server.port}> ".encode())
+        program.read_until(prompt)
         program.type("QDECL\t")
         program.read_until(b"QDECLARE")
         program.type(f" {queue}\r")
         program.read_until(b"OK\r\n")
+        program.read_until(prompt)
         program.type("qput ")
         program.read_until(b"queue body")
         program.type(f"{queue} photo ID job-1\r")
         program.read_until(b'"job-1"\r\n')
+        program.read_until(prompt)
         program.type("help qlease\r")
         assert b"queue [queue ...]" in program.read_until(b"summary:")
+        program.read_until(prompt)
         program.type("quit\r")
         assert program.wait() == 0
 

@@ -9,6 +9,7 @@ from respmq.commands.context import Context, ServerView
 from respmq.commands.registry import load
 from respmq.config import Config, read_setting
 from respmq.core.broker import Broker
+from respmq.server.client import Client
 from respmq.server.notice import Level
 from respmq.server.session import Session
 from respmq.server.state import State
@@ -62,6 +63,7 @@ class Rig:
         )
         self.state.request_stop = lambda reason, now: self.stops.append((reason, now))
         self.state.disconnect = self._disconnect
+        self._sessions: dict[int, Session] = {}
         self._ports = iter(range(50_001, 60_000))
 
     @property
@@ -73,6 +75,7 @@ class Rig:
         """A new client."""
         session = Session(self.state, address or f"127.0.0.1:{next(self._ports)}", "127.0.0.1:6390")
         self.state.add(session)
+        self._sessions[session.id] = session
         talker = Talker(self, session)
         if resp == 3:
             talker.cmd("HELLO", 3)
@@ -90,7 +93,7 @@ class Rig:
     def settle(self) -> None:
         """Let sessions go on that have been answered meanwhile."""
         while self.state.woken:
-            session = self.state.woken.popleft()
+            session = self._sessions[self.state.woken.popleft().id]
             if not session.closed:
                 session.resume()
 
@@ -101,8 +104,8 @@ class Rig:
     def _notice(self, event: str, *, level: Level = "info", **details: object) -> None:
         self.log.append(Line(event, level, details))
 
-    def _disconnect(self, session: Session) -> None:
-        session.close()
+    def _disconnect(self, client: Client) -> None:
+        self._sessions[client.id].close()
 
 
 class Talker:

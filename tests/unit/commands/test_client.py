@@ -1,5 +1,7 @@
 """CLIENT: who is connected, names, silence, pauses, and ends of connections and waits."""
 
+import re
+
 import pytest
 
 from tests.unit.rig import Rig, Talker, Word
@@ -78,13 +80,12 @@ def test_switches_are_shown_as_flags(client: Talker) -> None:
 
 
 def test_flags_tell_what_a_client_does(rig: Rig, client: Talker) -> None:
-    waiting, watching, local = blocked(rig), rig.connect(), rig.connect(address="/run/respmq.sock:0")
-    watching.cmd("MONITOR")
-    flags = [
-        field.removeprefix("flags=") for field in client.text("CLIENT", "LIST").split() if field.startswith("flags=")
-    ]
-    assert flags == ["N", "b", "O", "U"]
-    assert waiting.session.waits
+    blocked(rig)
+    for does in (("MONITOR",), ("SUBSCRIBE", "t"), ("MULTI",)):
+        rig.connect().cmd(*does)
+    local = rig.connect(address="/run/respmq.sock:0")
+    flags = re.findall(r" flags=(\S+) ", client.text("CLIENT", "LIST"))
+    assert flags == ["N", "b", "O", "P", "x", "U"]
     assert local.fields()["addr"] == "/run/respmq.sock:0"
 
 
@@ -117,6 +118,22 @@ def test_a_wait_under_reply_off_is_silent(rig: Rig, client: Talker) -> None:
     assert client.all(("CLIENT", "REPLY", "ON"), ("PING",)) == b"+OK\r\n+PONG\r\n"
 
 
+def test_reply_off_holds_for_large_replies_too(client: Talker) -> None:
+    client.cmd("CONFIG", "SET", "client-output-buffer-limit", "64kb")
+    large = ("ECHO", "x" * 40_000)
+    off, on = ("CLIENT", "REPLY", "OFF"), ("CLIENT", "REPLY", "ON")
+    assert client.all(off, large, large, large, on, ("PING",)) == b"+OK\r\n+PONG\r\n"
+
+
+def test_what_is_pushed_meanwhile_is_not_silenced(client3: Talker) -> None:
+    client3.cmd("QDECLARE", "q")
+    client3.cmd("QCONSUME", "q")
+    replies = client3.all(("CLIENT", "REPLY", "SKIP"), ("QPUT", "q", "m", "ID", "m"), ("PING",))
+    assert replies.startswith(b">7\r\n$7\r\ndeliver\r\n")
+    assert replies.endswith(b":1\r\n$1\r\nm\r\n+PONG\r\n")
+    assert replies.count(b"\r\nm\r\n") == 2
+
+
 # -- LIST and KILL
 
 
@@ -127,6 +144,9 @@ def test_list_by_type_and_by_id(rig: Rig, client: Talker) -> None:
     assert all(id in client.text("CLIENT", "LIST", "TYPE", "normal") for id in ids)
     for type in ("pubsub", "master", "replica", "slave"):
         assert client.text("CLIENT", "LIST", "TYPE", type) == ""
+    other.cmd("PSUBSCRIBE", "t.*")
+    assert client.text("CLIENT", "LIST", "TYPE", "PUBSUB").startswith(ids[1])
+    assert ids[1] not in client.text("CLIENT", "LIST", "TYPE", "NORMAL")
     assert client.text("CLIENT", "LIST", "ID", other.session.id, 999, -1).startswith(ids[1])
     assert client.text("CLIENT", "LIST", "ID", 0) == ""
 

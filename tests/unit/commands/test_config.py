@@ -27,6 +27,14 @@ def test_what_stock_clients_ask_for(client: Talker) -> None:
     assert client.cmd("CONFIG", "GET", "databases") == b"*2\r\n$9\r\ndatabases\r\n$1\r\n1\r\n"
 
 
+@pytest.mark.parametrize(
+    ("given", "shown"), [("90d", "7776000"), ("250ms", "0.25"), ("1234567.891", "1234567.891"), ("0", "0")]
+)
+def test_durations_are_shown_in_seconds_exactly(given: str, shown: str, client: Talker) -> None:
+    client.cmd("CONFIG", "SET", "timeout", given)
+    assert client.cmd("CONFIG", "GET", "timeout").endswith(b"$%d\r\n%b\r\n" % (len(shown), shown.encode()))
+
+
 def test_set_changes_several_at_once(rig: Rig, client: Talker) -> None:
     assert client.cmd("CONFIG", "SET", "TIMEOUT", "5m", "max-message-size", "2kb") == b"+OK\r\n"
     assert rig.state.config.timeout == 300_000
@@ -73,7 +81,10 @@ def test_a_password_holds_for_new_connections(rig: Rig, client: Talker) -> None:
     assert late.cmd("PING") == b"-NOAUTH Authentication required.\r\n"
     assert late.cmd("AUTH", "sesame") == b"+OK\r\n"
     assert client.cmd("CONFIG", "GET", "requirepass") == b"*2\r\n$11\r\nrequirepass\r\n$6\r\nsesame\r\n"
+    stranger = rig.connect()
+    assert stranger.cmd("PING") == b"-NOAUTH Authentication required.\r\n"
     client.cmd("CONFIG", "SET", "requirepass", "")
+    assert stranger.cmd("PING") == b"+PONG\r\n"
     assert rig.connect().cmd("PING") == b"+PONG\r\n"
 
 

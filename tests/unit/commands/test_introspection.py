@@ -80,7 +80,7 @@ def test_docs_of_each_kind_of_argument(client3: Talker) -> None:
     qput = client3.cmd("COMMAND", "DOCS", "qput")
     key = (bulk("name"), bulk("queue"), bulk("type"), bulk("key"), bulk("key_spec_index"), b":0\r\n")
     assert argument(*key) in qput
-    priority = (bulk("name"), bulk("priority"), bulk("type"), bulk("integer"), bulk("token"), bulk("PRIORITY"))
+    priority = (bulk("name"), bulk("n"), bulk("type"), bulk("integer"), bulk("token"), bulk("PRIORITY"))
     assert argument(*priority, bulk("flags"), optional) in qput
     pair = b"*2\r\n" + b"".join(
         argument(bulk("name"), bulk(name), bulk("type"), bulk("string")) for name in ("name", "value")
