@@ -146,7 +146,7 @@ class Mailbox:
             session.server.event_drops += 1
 
     def relieve(self, most: int = _AT_ONCE) -> bool:
-        """Move events that wait to the answers, about `most` bytes of them; whether there are more."""
+        """Move events that wait to the answers, about `most` bytes of them; whether there were any."""
         moved: list[int] = []
         for number, (frame, pending) in self._waiting.items():
             if most <= 0:
@@ -157,7 +157,7 @@ class Mailbox:
             moved.append(number)
         for number in moved:
             del self._waiting[number]
-        return bool(self._waiting)
+        return bool(moved)
 
     def relieve_all(self) -> None:
         """Move all events that wait to the answers, since what comes now must come behind them."""
