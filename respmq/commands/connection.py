@@ -79,7 +79,7 @@ def hello(
     if auth is not None:
         ctx.log_in(auth[0])
     if protover is not None:
-        ctx.resp3 = protover == 3
+        ctx.speak(protover)
     return {
         "server": NAME,
         "version": REDIS_VERSION,

@@ -289,6 +289,9 @@ class Context(Client, Protocol):
         """
         ...
 
+    def speak(self, version: int) -> None:
+        """Answer in RESP2 or RESP3 from now on."""
+
     def log_in(self, user: bytes) -> None:
         """Be that user from now on."""
 

@@ -135,6 +135,11 @@ class Client:
             or server.pause is not None
         )
 
+    def speak(self, version: int) -> None:
+        """Answer in RESP2 or RESP3 from now on."""
+        self.resp3 = version == 3
+        self.refresh()
+
     def log_in(self, user: bytes) -> None:
         """Be that user from now on."""
         self.user = user
