@@ -7,7 +7,7 @@ import re
 from respmq.errors import InvalidRequestError, quote
 
 MAX_DURATION = 3650 * 86_400_000
-_DURATION = re.compile(rb"0*([0-9]+?)(?:\.([0-9]+?)0*)?(ms|s|m|h|d)?")
+_DURATION = re.compile(rb"([0-9]+)(?:\.([0-9]+))?(ms|s|m|h|d)?")
 #: More digits than these can't make a difference to a number of milliseconds.
 _DIGITS = 18
 _UNITS = {b"ms": 1, b"s": 1_000, None: 1_000, b"m": 60_000, b"h": 3_600_000, b"d": 86_400_000}
@@ -20,13 +20,14 @@ def parse_duration(value: bytes, name: str, *, zero: bool) -> int:
         InvalidRequestError: not a duration, above 3650 days, or 0 where that means nothing.
     """
     match = _DURATION.fullmatch(value)
-    if match is not None and len(match[1]) <= _DIGITS:
-        fraction = match[2] or b""
+    whole = b"" if match is None else match[1].lstrip(b"0")
+    if match is not None and len(whole) <= _DIGITS:
+        fraction = (match[2] or b"").rstrip(b"0")
         if len(fraction) > _DIGITS:
             # Still above 0, and cut below what counts.
             fraction = fraction[:_DIGITS] + b"1"
         # Exact: a float would make 0.001 a millisecond more or less in places.
-        scaled = int(match[1] + fraction) * _UNITS[match[3]]
+        scaled = int(whole + fraction or b"0") * _UNITS[match[3]]
         unit = 10 ** len(fraction)
         millis = scaled // unit or min(scaled, 1)
         if millis <= MAX_DURATION and scaled <= MAX_DURATION * unit and (millis or zero):

@@ -1,0 +1,44 @@
+"""Errors: a word, a text, and nothing of the user's that could break the line."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+from respmq import errors
+from respmq.errors import QUOTE_LIMIT, BrokerError, ProtocolError, quote
+
+
+def classes() -> list[type[BrokerError]]:
+    return [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, BrokerError)]
+
+
+def test_each_has_one_upper_case_word_and_says_in_its_docstring_which() -> None:
+    assert len(classes()) > 10
+    for kind in classes():
+        assert re.fullmatch(r"[A-Z]+", kind.code), kind
+        if kind is not BrokerError:
+            assert (inspect.getdoc(kind) or "").startswith(f"`{kind.code}"), kind
+
+
+def test_no_two_have_the_same_word_but_err() -> None:
+    words = [kind.code for kind in classes() if kind.code != "ERR"]
+    assert len(words) == len(set(words))
+
+
+def test_the_line_on_the_wire() -> None:
+    assert BrokerError("text").line() == b"ERR text"
+    assert ProtocolError("too big").line() == b"ERR Protocol error: too big"
+    assert errors.QueueNotFoundError.named(b"q").line() == b"NOQUEUE no such queue 'q'"
+
+
+def test_quoting() -> None:
+    assert quote(b"plain text") == "plain text"
+    assert quote(b"") == ""
+    assert quote(b"\r\n\x00\x7f\xff") == "\\x0d\\x0a\\x00\\x7f\\xff"
+    assert quote("\N{EURO SIGN}".encode()) == "\\xe2\\x82\\xac"
+    assert quote(b"x" * QUOTE_LIMIT) == "x" * QUOTE_LIMIT
+    assert quote(b"x" * (QUOTE_LIMIT + 1)) == "x" * QUOTE_LIMIT + "..."
+    for value in (bytes(range(256)), b"\x80" * 500):
+        assert quote(value).isascii()
+        assert quote(value).isprintable()
