@@ -8,6 +8,11 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from respmq.errors import InvalidRequestError
+
+#: What is matched is a name. Reading a pattern takes time for each of its bytes, and it is kept.
+MAX_GLOB = 1024
+
 
 @lru_cache(maxsize=256)
 def _compile(pattern: bytes, flags: re.RegexFlag) -> re.Pattern[bytes]:
@@ -39,24 +44,31 @@ def _char_class(pattern: bytes, i: int) -> tuple[bytes, int]:
     """The class that begins after `[` at `i`, as Redis reads it, and where it ends."""
     negate = pattern[i : i + 1] == b"^"
     i += negate
-    allowed = bytearray()
+    allowed: set[int] = set()
     while i < len(pattern) and pattern[i : i + 1] != b"]":
         if pattern[i : i + 1] == b"\\" and i + 1 < len(pattern):
             i += 1
-            allowed.append(pattern[i])
+            allowed.add(pattern[i])
         elif i + 2 < len(pattern) and pattern[i + 1 : i + 2] == b"-":
             low, high = sorted((pattern[i], pattern[i + 2]))
-            allowed.extend(range(low, high + 1))
+            allowed.update(range(low, high + 1))
             i += 2
         else:
-            allowed.append(pattern[i])
+            allowed.add(pattern[i])
         i += 1
-    escaped = b"".join(re.escape(bytes([c])) for c in allowed)
+    escaped = b"".join(re.escape(bytes([c])) for c in sorted(allowed))
     if not escaped:
         return (b"." if negate else b"(?!)"), i + 1
     return b"[%b%b]" % (b"^" if negate else b"", escaped), i + 1
 
 
 def glob_match(pattern: bytes, text: bytes, *, ignore_case: bool = False) -> bool:
-    """Whether the whole of `text` matches `pattern`."""
+    """Whether the whole of `text` matches `pattern`.
+
+    Raises:
+        InvalidRequestError: the pattern is too long.
+    """
+    if len(pattern) > MAX_GLOB:
+        msg = f"the pattern is {len(pattern)} bytes long, at most {MAX_GLOB} are allowed"
+        raise InvalidRequestError(msg)
     return _compile(pattern, re.IGNORECASE if ignore_case else re.NOFLAG).fullmatch(text) is not None

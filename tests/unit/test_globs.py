@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from respmq.errors import InvalidRequestError
 from respmq.globs import glob_match
 
 
@@ -113,7 +114,7 @@ def test_examples(pattern: bytes, text: bytes, matches: bool) -> None:
 ALPHABET = st.sampled_from([*(bytes([c]) for c in b"ab*?[]^-\\*ab"), b"\n", b"\xff", b"."])
 
 
-@settings(max_examples=3_000, deadline=None)
+@settings(max_examples=1_000, deadline=None)
 @given(st.lists(ALPHABET, max_size=10).map(b"".join), st.lists(ALPHABET, min_size=1, max_size=8).map(b"".join))
 @example(b"[a-", b"a")
 @example(b"[^", b"a")
@@ -131,7 +132,7 @@ def test_case_can_be_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", [b"a*" * 40 + b"b", b"*a" * 40 + b"b", b"*?" * 40 + b"b", b"*[a]" * 40 + b"b", b"*" * 5000 + b"b"]
+    "pattern", [b"a*" * 40 + b"b", b"*a" * 40 + b"b", b"*?" * 40 + b"b", b"*[a]" * 40 + b"b", b"*" * 1000 + b"b"]
 )
 def test_no_pattern_takes_exponential_time(pattern: bytes) -> None:
     """Ten times the text takes about a hundred times as long at the very most."""
@@ -143,3 +144,9 @@ def test_no_pattern_takes_exponential_time(pattern: bytes) -> None:
 
     cost(100)
     assert min(cost(3_000) for _ in range(3)) < 300 * max(min(cost(300) for _ in range(3)), 0.0005)
+
+
+def test_a_very_long_pattern_is_refused() -> None:
+    assert glob_match(b"[a-z]*" * 170, b"a" * 170)
+    with pytest.raises(InvalidRequestError, match="1025 bytes long, at most 1024 are allowed"):
+        glob_match(b"x" * 1025, b"x")
