@@ -181,7 +181,7 @@ def test_a_client_that_pipelines_without_end_starves_nobody(
         for process in floods:
             assert process.stdout is not None
             assert process.stdout.read() == "done\n"
-    assert pinger.count > 20
+    assert pinger.count > 5
     assert pinger.worst < 0.1 + 0.05 * (flooders - 1)
 
 
