@@ -233,7 +233,7 @@ class Spec:
                 shown = parameter_usage(parameter)[1:-1]
                 raise self._syntax_error(args[place], f"{shown} of {self.name} is given twice")
             place = self._option(parameter, args, place, given)
-        return given
+        return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
 
     def _option(self, parameter: Parameter, args: list[bytes], place: int, given: dict[str, Any]) -> int:
         word = args[place].upper()
@@ -262,7 +262,7 @@ class Spec:
             else kind.parse(values[0], name)
         )
         if parameter.multiple:
-            given[parameter.name] = (*given.get(parameter.name, ()), value)
+            given.setdefault(parameter.name, []).append(value)
         else:
             given[parameter.name] = value
         return place + 1 + wanted
