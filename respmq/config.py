@@ -260,6 +260,8 @@ class Config:
     )
     #: The file that the settings were read from, for CONFIG REWRITE.
     path: str | None = None
+    #: The names of the settings that CONFIG SET has changed.
+    changed: set[str] = field(default_factory=set)
 
 
 FIELDS = {f.name.replace("_", "-"): f for f in dataclasses.fields(Config) if f.metadata}

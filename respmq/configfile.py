@@ -50,18 +50,18 @@ def _sync_directory(directory: Path) -> None:
 def updated(text: str, config: Config) -> str:
     """The text of a configuration file, changed where it says something else than the settings.
 
-    What differs from the defaults and isn't in the text is added at the end.
+    What differs from the defaults and isn't in the text is added at the end. A secret is only written if CONFIG SET has
+    changed it: one from the environment was kept out of files on purpose.
 
     Raises:
         ValueError: it is no TOML.
     """
-    names = dict(FIELDS)
+    names = {name: field for name, field in FIELDS.items() if name in config.changed or not field.metadata["secret"]}
     parts: list[str] = []
     for statement in _statements(text):
         parts.append(statement)
         for name, value in tomllib.loads(statement).items():
-            names.pop(name, None)
-            if name in FIELDS and read_setting(name, value, "the file")[1] != _value(config, name):
+            if names.pop(name, None) and read_setting(name, value, "the file")[1] != _value(config, name):
                 parts[-1] = _assignment(config, name) + _comment(statement)
     if parts and not parts[-1].endswith("\n"):
         parts[-1] += "\n"

@@ -15,6 +15,8 @@ QUOTE_LIMIT = 255
 def quote(value: bytes) -> str:
     r"""`value` as it may stand in an error line: printable ASCII, everything else as `\xff` escapes, cut when long."""
     shown = value[:QUOTE_LIMIT].decode("ascii", "backslashreplace")
+    if shown.isprintable() and len(value) <= QUOTE_LIMIT:
+        return shown
     shown = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in shown)
     return shown + "..." if len(value) > QUOTE_LIMIT else shown
 

@@ -69,6 +69,7 @@ def config_set(
         changes[name] = _read(name, text)
     for name, changed in changes.items():
         setattr(ctx.server.config, FIELDS[name].name, changed)
+    ctx.server.config.changed |= changes.keys()
     ctx.server.configure()
 
 

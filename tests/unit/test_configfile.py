@@ -24,6 +24,7 @@ EVERYTHING = Config(
     log_format="json",
     slowlog_log_slower_than=-1,
     virtual_clock=True,
+    changed={"requirepass"},
 )
 
 
@@ -31,7 +32,7 @@ def test_every_setting_survives(tmp_path: Path) -> None:
     path = tmp_path / "all.toml"
     path.write_text("")
     rewrite(EVERYTHING, str(path))
-    assert dataclasses.replace(load_config(str(path), {}), path=None) == EVERYTHING
+    assert dataclasses.replace(load_config(str(path), {}), path=None, changed={"requirepass"}) == EVERYTHING
 
 
 def test_defaults_are_not_added() -> None:
@@ -64,7 +65,14 @@ def test_a_changed_setting_keeps_its_place(before: str, after: str) -> None:
 
 
 def test_a_hash_in_a_value_is_no_comment() -> None:
-    assert updated('requirepass = "a#b"  # secret\n', Config(requirepass="c#d")) == 'requirepass = "c#d"  # secret\n'
+    changed = Config(requirepass="c#d", changed={"requirepass"})
+    assert updated('requirepass = "a#b"  # secret\n', changed) == 'requirepass = "c#d"  # secret\n'
+
+
+def test_a_secret_from_the_environment_stays_out_of_the_file() -> None:
+    from_the_environment = Config(requirepass="s3cret", maxclients=6)
+    assert updated("", from_the_environment) == "maxclients = 6\n"
+    assert updated('requirepass = "old"\n', from_the_environment) == 'requirepass = "old"\nmaxclients = 6\n'
 
 
 def test_a_value_of_several_lines_is_replaced_in_whole() -> None:

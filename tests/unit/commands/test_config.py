@@ -1,5 +1,6 @@
 """CONFIG: reading and changing settings, and writing them back."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -107,11 +108,12 @@ def test_rewrite_keeps_the_file_and_changes_the_settings(rig: Rig, client: Talke
     path.write_text("# ours\nmaxclients = 500  # enough\n")
     path.chmod(0o640)
     rig.state.config.path = str(path)
-    client.cmd("CONFIG", "SET", "maxclients", 600, "timeout", "250ms")
+    client.cmd("CONFIG", "SET", "maxclients", 600, "timeout", "250ms", "requirepass", "p")
     assert client.cmd("CONFIG", "REWRITE") == b"+OK\r\n"
-    assert path.read_text() == '# ours\nmaxclients = 600  # enough\ntimeout = "250ms"\n'
+    expected = '# ours\nmaxclients = 600  # enough\nrequirepass = "p"\ntimeout = "250ms"\n'
+    assert path.read_text() == expected
     assert path.stat().st_mode & 0o777 == 0o640
-    assert load_config(str(path), {}) == rig.state.config
+    assert load_config(str(path), {}) == dataclasses.replace(rig.state.config, changed=set())
     assert [entry.name for entry in tmp_path.iterdir()] == ["respmq.toml"]
 
 
