@@ -34,6 +34,9 @@ _ART = r"""
 @command("MONITOR", group="server", reply=OK.saying("`OK`, then a simple string for every command"), flags=_ADMIN)
 def monitor(ctx: Context) -> None:
     """Shows all commands that clients send from now on, except what administrators do."""
+    if not ctx.may_wait:
+        msg = "MONITOR isn't allowed for DENY BLOCKING client: send it before MULTI or after EXEC"
+        raise InvalidRequestError(msg)
     ctx.monitor()
 
 

@@ -38,7 +38,7 @@ class Transaction:
         spec = entry.spec
         try:
             if "no_multi" in spec.flags:
-                msg = f"{spec.name} isn't allowed in MULTI: its pushes would stand within the replies of EXEC"
+                msg = f"Command not allowed inside a transaction: {spec.name}, send it before MULTI or after EXEC"
                 raise InvalidRequestError(msg)
             if len(args) < abs(spec.arity) or (spec.arity > 0 and len(args) > spec.arity):
                 raise spec.wrong_arity()
@@ -67,4 +67,6 @@ class Transaction:
             except BrokerError as error:
                 session.server.failed(entry, error)
                 replies.append(encode_error(error))
+            if session.server.monitors:
+                session.server.show_to_monitors(session, entry, args)
         return b"".join(replies)

@@ -49,6 +49,22 @@ def test_monitor_shows_a_command_that_waits_once(rig: Rig, client: Talker, watch
     assert watcher.read() == b"".join(line(client, words) for words in expected)
 
 
+def test_monitor_shows_a_transaction_when_it_runs(client: Talker, watcher: Talker) -> None:
+    client.all(("MULTI",), ("ECHO", "x"), ("CONFIG", "GET", "port"))
+    assert watcher.read() == line(client, b'"MULTI"')
+    client.cmd("EXEC")
+    assert watcher.read() == line(client, b'"ECHO" "x"') + line(client, b'"EXEC"')
+
+
+def test_monitor_and_shutdown_are_no_part_of_a_transaction(rig: Rig, client: Talker) -> None:
+    assert client.all(("MULTI",), ("MONITOR",)) == b"+OK\r\n+QUEUED\r\n"
+    assert client.cmd("EXEC").startswith(b"*1\r\n-ERR MONITOR isn't allowed for DENY BLOCKING client")
+    client.cmd("MULTI")
+    assert client.error("SHUTDOWN").startswith("ERR Command not allowed inside a transaction")
+    assert client.error("EXEC").startswith("EXECABORT ")
+    assert rig.stops == []
+
+
 def test_monitor_shows_the_watchers_own_commands_after_their_answers(watcher: Talker) -> None:
     assert watcher.cmd("PING") == b"+PONG\r\n" + line(watcher, b'"PING"')
     assert watcher.cmd("RESET") == b"+RESET\r\n"
