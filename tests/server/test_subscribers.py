@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -32,10 +32,16 @@ from tests.support import (
     stat,
     wait_until,
 )
-from tests.support.events import arrived, event, events, frame, items, psubscribe, subscribe
+from tests.support.events import arrived, event, events, frame, items, let_go, psubscribe, subscribe
 
 both_protocols = pytest.mark.parametrize("resp", [2, 3], ids=["resp2", "resp3"])
 LEAVE = pytest.mark.parametrize("leave", [Conn.close, Conn.reset], ids=["fin", "rst"])
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left(open_connections: list[Conn]) -> Iterator[None]:
+    yield
+    let_go(open_connections)
 
 
 def subscriptions(conn: Conn) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -19,7 +19,14 @@ from tests.support import (
     put,
     wait_until,
 )
-from tests.support.events import Event, arrived, event, events, frame, items, psubscribe, subscribe
+from tests.support.events import Event, arrived, event, events, frame, items, let_go, psubscribe, subscribe
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left(open_connections: list[Conn]) -> Iterator[None]:
+    yield
+    let_go(open_connections)
+
 
 # -- What may be a topic
 

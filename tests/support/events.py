@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tests.support.broker import wait_until
 from tests.support.conn import Conn
-from tests.support.values import Arg, Push, Value, as_bytes, as_int
+from tests.support.values import Arg, Push, Value, as_bytes, as_int, as_list
 
 
 def frame(resp: int, *items: Value) -> Value:
@@ -104,3 +107,21 @@ def delivered(conn: Conn) -> list[Pushed]:
 def delivered_bodies(conn: Conn) -> list[bytes]:
     """What was delivered by now."""
     return [one.body for one in delivered(conn)]
+
+
+def let_go(connections: Iterable[Conn]) -> None:
+    """Close connections, wait until their servers know, and unbind all: what the next test counts is its own."""
+    ports = set()
+    for one in connections:
+        with contextlib.suppress(OSError):
+            ports.add(one.sock.getpeername()[1])
+        one.close()
+    for port in ports:
+        with contextlib.suppress(ConnectionRefusedError), Conn(port) as observer:
+            wait_until(lambda: _subscriptions(observer) == 0, "all subscriptions are gone")
+            for binding in observer.array("QBINDINGS"):
+                observer.integer("QUNBIND", *map(as_bytes, as_list(binding)))
+
+
+def _subscriptions(conn: Conn) -> int:
+    return as_int(conn.mapping("QSTATS")[b"subscriptions"])
