@@ -111,6 +111,12 @@ class Spec:
         return max(self.least, sum(not parameter.optional for parameter in self.positional))
 
     @property
+    def _most(self) -> int:
+        """How many words there may be at most."""
+        open_ended = self.options or (self.positional and self.positional[-1].multiple)
+        return UNBOUNDED if open_ended else self.depth + len(self.positional)
+
+    @property
     def arity(self) -> int:
         """As in Redis: the number of words, negative if more may follow."""
         least = self.depth + self.required
@@ -166,6 +172,8 @@ class Spec:
         place = self.depth
         if len(args) < place + self.required:
             raise self.wrong_arity()
+        if len(args) > self._most:
+            raise self._too_many(args)
         values: list[Any] = []
         for parameter in self.positional:
             if parameter.multiple:
@@ -178,8 +186,6 @@ class Spec:
                 break
             values.append(self._value(parameter, args[place]))
             place += 1
-        if place < len(args) and not self.options:
-            raise self._too_many(args)
         return values, self._options(args, place)
 
     def wrong_arity(self) -> InvalidRequestError:
