@@ -41,4 +41,4 @@ class EvictionOrder:
 
     def clear(self) -> list[Container]:
         """Forget all messages; returns what held them, for freeing them."""
-        return [self._heap.clear()]
+        return [*self._heap.clear()]

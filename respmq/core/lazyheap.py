@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush, merge
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from respmq.core.model import DELAYED
@@ -16,6 +16,8 @@ K = TypeVar("K", int, tuple[int, int])
 E = TypeVar("E", bound=tuple[Any, ...])
 
 _SWEEP_FROM = 64
+#: How many entries are looked at with each new one, while a sweep goes on.
+_SWEEP_AT_ONCE = 8
 
 
 def walk(heap: list[E]) -> Iterator[E]:
@@ -32,50 +34,81 @@ def walk(heap: list[E]) -> Iterator[E]:
 class LazyHeap(Generic[K]):
     """Messages by key, smallest first. `valid(message, key)` tells whether an entry still counts.
 
-    Nothing has to be told when an entry goes stale: at most as many stale entries as valid ones (and 64) are kept.
+    Nothing has to be told when an entry goes stale: not many more stale entries than valid ones are kept. They are
+    swept out a few at a time, with each new entry, since one look at a million of them would stop everybody.
     """
 
-    __slots__ = ("_count", "_limit", "_valid", "heap")
+    __slots__ = ("_count", "_heap", "_limit", "_old", "_valid")
 
     def __init__(self, valid: Callable[[Message, K], bool]) -> None:
-        self.heap: list[tuple[K, int, Message]] = []
+        self._heap: list[tuple[K, int, Message]] = []
+        #: A heap as well (without its last entry it still is one): what is left of it is moved to the other or dropped.
+        self._old: list[tuple[K, int, Message]] = []
         self._count = 0
         self._limit = _SWEEP_FROM
         self._valid: Callable[[Message, K], bool] = valid
 
+    def __len__(self) -> int:
+        """How many entries there are, stale ones among them."""
+        return len(self._heap) + len(self._old)
+
     def add(self, key: K, message: Message) -> None:
         """Add an entry; among equal keys the first added comes first."""
-        heap = self.heap
-        if len(heap) >= self._limit:
-            heap[:] = [entry for entry in heap if self._valid(entry[2], entry[0])]
-            heapify(heap)
-            self._limit = 2 * len(heap) + _SWEEP_FROM
+        if self._old:
+            self._sweep()
+        elif len(self._heap) >= self._limit:
+            self._old, self._heap = self._heap, []
         self._count += 1
-        heappush(heap, (key, self._count, message))
+        heappush(self._heap, (key, self._count, message))
 
-    def first(self) -> K | None:
-        """The smallest key of a valid entry, or None."""
-        heap = self.heap
-        while heap:
-            key, _, message = heap[0]
-            if self._valid(message, key):
-                return key
-            heappop(heap)
-        return None
+    def _sweep(self) -> None:
+        old = self._old
+        for _ in range(_SWEEP_AT_ONCE):
+            entry = old.pop()
+            if self._valid(entry[2], entry[0]):
+                heappush(self._heap, entry)
+            if not old:
+                self._limit = 2 * len(self._heap) + _SWEEP_FROM
+                return
+
+    def next(self) -> K | None:
+        """A key that no valid entry is below, None if there are no entries: that of the first one, stale or not."""
+        if not self._old:
+            return self._heap[0][0] if self._heap else None
+        return self._first_heap()[0][0]
+
+    def pop_next(self) -> Message | None:
+        """Remove the first entry and return its message, or None if it is stale or there is none."""
+        heap = self._first_heap() if self._old else self._heap
+        if not heap:
+            return None
+        key, _, message = heappop(heap)
+        return message if self._valid(message, key) else None
 
     def pop(self) -> Message | None:
         """Remove the first valid entry and return its message, or None."""
-        return None if self.first() is None else heappop(self.heap)[2]
+        while self._heap or self._old:
+            message = self.pop_next()
+            if message is not None:
+                return message
+        return None
 
-    def clear(self) -> list[tuple[K, int, Message]]:
+    def clear(self) -> list[list[tuple[K, int, Message]]]:
         """Forget all entries; returns what held them, for freeing them."""
-        heap, self.heap = self.heap, []
+        heaps = [self._heap, self._old]
+        self._heap, self._old = [], []
         self._limit = _SWEEP_FROM
-        return heap
+        return heaps
 
     def __iter__(self) -> Iterator[Message]:
         """The messages of the valid entries in order."""
-        return (message for key, _, message in walk(self.heap) if self._valid(message, key))
+        entries = merge(walk(self._heap), walk(self._old)) if self._old else walk(self._heap)
+        return (message for key, _, message in entries if self._valid(message, key))
+
+    def _first_heap(self) -> list[tuple[K, int, Message]]:
+        """The one of the two heaps in which the first entry is."""
+        heap, old = self._heap, self._old
+        return old if old and (not heap or old[0] < heap[0]) else heap
 
 
 def _falls_due(message: Message, key: int) -> bool:

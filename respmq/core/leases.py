@@ -113,8 +113,11 @@ class Leases:
         if not self._odd:
             return ended
         from_odd = False
-        while len(ended) < most and (key := self._odd_ends.first()) is not None and key[0] <= now:
-            odd = self._odd_ends.pop()
+        for _ in range(most - len(ended)):
+            key = self._odd_ends.next()
+            if key is None or key[0] > now:
+                break
+            odd = self._odd_ends.pop_next()
             if odd is not None and odd.lease is not None:
                 del self._odd[odd.lease]
                 ended.append((odd.lease, odd))
@@ -124,9 +127,9 @@ class Leases:
         return ended
 
     def next_expiry(self) -> int | None:
-        """When the first of the leases ends, or None."""
+        """A moment before which no lease ends, near the one at which the first does; None if there are none."""
         first = next(iter(self.standard.values()), None)
-        odd = self._odd_ends.first() if self._odd else None
+        odd = self._odd_ends.next() if self._odd else None
         if first is None:
             return None if odd is None else odd[0]
         return first.deadline if odd is None else min(first.deadline, odd[0])
@@ -137,4 +140,4 @@ class Leases:
 
     def containers(self) -> list[Container]:
         """What holds the messages, for freeing them."""
-        return [self.standard, self._odd, self._odd_ends.heap, self.late]
+        return [self.standard, self._odd, *self._odd_ends.clear(), self.late]

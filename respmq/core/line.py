@@ -7,7 +7,8 @@ where they stood. Those all stood before whatever is still in the line, so only 
 from __future__ import annotations
 
 from collections import deque
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from respmq.core.lazyheap import walk
@@ -20,25 +21,57 @@ if TYPE_CHECKING:
     from respmq.core.model import Message
 
 _SWEEP_FROM = 64
+#: How many messages are looked at with each one that goes, while a sweep goes on.
+_SWEEP_AT_ONCE = 8
 
 
 class Level:
-    """The messages of one priority. `stale` counts those in it that are no longer ready."""
+    """The messages of one priority. `stale` counts those in it that are no longer ready.
 
-    __slots__ = ("fifo", "returned", "stale")
+    `returned` stand before `swept`, those before `fifo`. Once most are stale, `fifo` is moved to `swept` a few at a
+    time, without the stale ones: one look at a million of them would stop everybody.
+    """
+
+    __slots__ = ("fifo", "returned", "stale", "sweeping", "swept")
 
     def __init__(self) -> None:
         self.fifo: deque[Message] = deque()
+        self.swept: deque[Message] = deque()
         self.returned: list[tuple[int, Message]] = []
         self.stale = 0
+        self.sweeping = False
 
-    def sweep(self) -> None:
-        """Drop what is no longer ready, once that is more than half."""
-        if self.stale > _SWEEP_FROM and self.stale * 2 > len(self.fifo) + len(self.returned):
-            self.fifo = deque(m for m in self.fifo if m.state == READY)
-            self.returned = [entry for entry in self.returned if entry[1].state == READY]
-            heapify(self.returned)
-            self.stale = 0
+    def discard_one(self) -> None:
+        """One of the messages is no longer ready."""
+        self.stale += 1
+        head = self.swept or self.fifo
+        while head and head[0].state != READY:
+            head.popleft()
+            self.stale -= 1
+        if self.sweeping:
+            self._sweep()
+        elif self.stale > _SWEEP_FROM and self.stale * 2 > len(self.fifo) + len(self.swept) + len(self.returned):
+            self.sweeping = True
+
+    def _sweep(self) -> None:
+        fifo = self.fifo
+        for _ in range(_SWEEP_AT_ONCE):
+            if not fifo:
+                self.fifo, self.swept = self.swept, fifo
+                self.sweeping = False
+                return
+            message = fifo.popleft()
+            if message.state == READY:
+                self.swept.append(message)
+            else:
+                self.stale -= 1
+
+    def __iter__(self) -> Iterator[Message]:
+        """All messages in order, those that are no longer ready among them."""
+        for _, message in walk(self.returned):
+            yield message
+        yield from self.swept
+        yield from self.fifo
 
 
 class Line:
@@ -68,8 +101,8 @@ class Line:
         priorities = self._priorities
         while priorities:
             level = self._levels[priorities[0]]
-            while level.fifo or level.returned:
-                message = heappop(level.returned)[1] if level.returned else level.fifo.popleft()
+            while level.fifo or level.returned or level.swept:
+                message = heappop(level.returned)[1] if level.returned else (level.swept or level.fifo).popleft()
                 if message.state == READY:
                     if not message.order:
                         self._taken = message.order = self._taken + 1
@@ -83,30 +116,18 @@ class Line:
 
     def discard(self, priority: int) -> None:
         """Note that a message of this priority is no longer ready; it is dropped when it is met or in a sweep."""
-        level = self._levels[priority]
-        level.stale += 1
-        fifo = level.fifo
-        while fifo and fifo[0].state != READY:
-            fifo.popleft()
-            level.stale -= 1
-        level.sweep()
+        self._levels[priority].discard_one()
 
     def __iter__(self) -> Iterator[Message]:
         """The ready messages in the order in which they will be handed out."""
         for priority in sorted(self._priorities):
-            level = self._levels[priority]
-            for _, message in walk(level.returned):
-                if message.state == READY:
-                    yield message
-            for message in level.fifo:
-                if message.state == READY:
-                    yield message
+            yield from (message for message in self._levels[priority] if message.state == READY)
 
     def oldest(self) -> Message | None:
         """The message that has been ready for the longest, or None."""
         best: Message | None = None
         for level in self._levels.values():
-            head = next((m for m in level.fifo if m.state == READY), None)
+            head = next((m for m in chain(level.swept, level.fifo) if m.state == READY), None)
             for message in (head, *(m for _, m in level.returned if m.state == READY)):
                 if message is not None and (best is None or message.since < best.since):
                     best = message
@@ -119,7 +140,7 @@ class Line:
 
     def containers(self) -> list[Container]:
         """What holds the messages, for freeing them."""
-        return [part for level in self._levels.values() for part in (level.fifo, level.returned)]
+        return [part for level in self._levels.values() for part in (level.fifo, level.swept, level.returned)]
 
     def _open(self, priority: int) -> Level:
         level = self._levels[priority] = Level()

@@ -332,7 +332,8 @@ class Queue:
         leased = {message.id: message for message in self.leases}
         leased_bytes = sum(message.size for message in leased.values())
         hub.used -= self.bytes - leased_bytes + count * MESSAGE_OVERHEAD
-        hub.bury(self.live, *self._line.containers(), self._delays.clear(), self._lapsing.clear(), self.leases.late)
+        hub.bury(self.live, *self._line.containers(), *self._delays.clear(), *self._lapsing.clear())
+        hub.bury(self.leases.late)
         if self._eviction is not None:
             hub.bury(*self._eviction.clear())
         self.live = leased
@@ -410,15 +411,15 @@ class Queue:
             self._retry(message, None, b"ack timeout")
             if message.state == GONE:
                 del self.leases.late[token]
-        while hub.budget > 0 and (at := self._lapsing.first()) is not None and at <= now:
+        while hub.budget > 0 and (at := self._lapsing.next()) is not None and at <= now:
             hub.budget -= 1
-            lapsed = self._lapsing.pop()
+            lapsed = self._lapsing.pop_next()
             if lapsed is not None:
                 self._withdraw(lapsed)
                 self._lapse(lapsed)
-        while hub.budget > 0 and (at := self._delays.first()) is not None and at <= now:
+        while hub.budget > 0 and (at := self._delays.next()) is not None and at <= now:
             hub.budget -= 1
-            promoted = self._delays.pop()
+            promoted = self._delays.pop_next()
             if promoted is not None:
                 self.delayed -= 1
                 self._make_ready(promoted)
@@ -428,8 +429,8 @@ class Queue:
     def _rearm(self) -> None:
         moments = (
             self.leases.next_expiry(),
-            self._lapsing.first(),
-            self._delays.first(),
+            self._lapsing.next(),
+            self._delays.next(),
             self._window.next_end(),
         )
         when = min((moment for moment in moments if moment is not None), default=None)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 DEFAULT_USER = b"default"
 
-#: Nanoseconds that a plain call takes at most. Calls are looked at one by one if the slow log wants those that take less.
+#: Nanoseconds that a plain call takes at most. If the slow log wants calls that take less, each one is looked at.
 _PLAIN_AT_MOST = 1_000_000
 
 

@@ -26,9 +26,9 @@ def test_smallest_key_first_and_among_equal_ones_the_first_added() -> None:
     for key, id in ((2, b"c"), (1, b"a"), (2, b"d"), (1, b"b")):
         add(heap, key, id)
     assert [m.id for m in heap] == [b"a", b"b", b"c", b"d"]
-    assert heap.first() == 1
+    assert heap.next() == 1
     assert [m.id for m in iter(heap.pop, None)] == [b"a", b"b", b"c", b"d"]
-    assert heap.first() is None
+    assert heap.next() is None
 
 
 def test_stale_entries_are_passed_over() -> None:
@@ -37,7 +37,11 @@ def test_stale_entries_are_passed_over() -> None:
     first.state = GONE
     second.deadline = 9
     heap.add(9, second)
-    assert heap.first() == 3
+    # No valid key is below it; the entry itself is stale and counts as one step.
+    assert heap.next() == 1
+    assert heap.pop_next() is None
+    assert heap.pop_next() is None
+    assert heap.next() == 3
     assert list(heap) == [third, second]
     assert heap.pop() is third
     assert heap.pop() is second
@@ -49,8 +53,30 @@ def test_stale_entries_do_not_pile_up() -> None:
     kept = [add(heap, 10_000 + i) for i in range(50)]
     for i in range(50_000):
         add(heap, i).state = GONE
-        assert len(heap.heap) <= 2 * (len(kept) + 1) + 64
+        assert len(heap) <= 3 * (len(kept) + 1) + 2 * 64
     assert list(heap) == kept
+
+
+def test_a_sweep_takes_a_few_steps_with_each_new_entry() -> None:
+    looks = 0
+
+    def valid(message: Message, key: int) -> bool:
+        nonlocal looks
+        looks += 1
+        return message.state == DELAYED and message.deadline == key
+
+    heap = LazyHeap(valid)
+    entries = [add(heap, key) for key in range(20_000)]
+    for entry in entries[::2]:
+        entry.state = GONE
+    most = 0
+    for key in range(20_000, 60_000):
+        before = looks
+        entries.append(add(heap, key))
+        most = max(most, looks - before)
+    assert most <= 8
+    assert [m.deadline for m in heap] == [*range(1, 20_000, 2), *range(20_000, 60_000)]
+    assert [m.deadline for m in iter(heap.pop, None)] == [*range(1, 20_000, 2), *range(20_000, 60_000)]
 
 
 def test_a_heap_that_grows_is_not_swept_over_and_over() -> None:
@@ -75,7 +101,9 @@ def test_walk_gives_a_heap_in_order_and_leaves_it_alone() -> None:
     keys = [chance.randrange(1000) for _ in range(500)]
     for key in keys:
         add(heap, key)
-    before = list(heap.heap)
-    assert [entry[0] for entry in walk(heap.heap)] == sorted(keys)
-    assert heap.heap == before
+    entries = sorted((key, i) for i, key in enumerate(keys))
+    before = list(entries)
+    assert list(walk(entries)) == before
+    assert entries == before
+    assert [m.deadline for m in heap] == sorted(keys)
     assert list(walk([])) == []
