@@ -106,7 +106,7 @@ class Broker(Directory):
             self.serve()
         hub.now = max(hub.now, now)
         hub.dig()
-        if hub.graveyard:
+        if hub.graveyard or hub.agenda:
             return hub.now
         return deadlines.next()
 
