@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from respmq.commands.context import SlowCall
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from respmq.commands.spec import Spec
     from respmq.config import Config
     from respmq.server.session import Session
@@ -19,6 +21,9 @@ _SLOW_ARGS = 32
 #: As in Redis, MONITOR leaves out what administrators do.
 _NOT_SHOWN = frozenset({"admin", "skip_monitor"})
 _SLOW_ARG_LENGTH = 128
+#: How much of a call MONITOR shows; each word counts as some bytes more than it has.
+_MONITOR_LENGTH = 65536
+_WORD_COST = 16
 #: How many samples a rate is taken from.
 _SAMPLES = 5
 _ESCAPES = {7: rb"\a", 8: rb"\b", 9: rb"\t", 10: rb"\n", 13: rb"\r", 34: rb"\"", 92: rb"\\"}
@@ -46,8 +51,20 @@ def monitor_line(now: int, address: str, spec: Spec, args: list[bytes]) -> bytes
         return b""
     if address.endswith(":0"):
         address = "unix:" + address.removesuffix(":0")
-    words = b" ".join(b'"' + b"".join(_PRINTED[c] for c in word) + b'"' for word in redacted(spec, args))
+    words = b" ".join(_monitor_words(redacted(spec, args)))
     return b"+%d.%06d [0 %b] %b\r\n" % (now // 1000, now % 1000 * 1000, address.encode(), words)
+
+
+def _monitor_words(args: list[bytes]) -> Iterator[bytes]:
+    """The words of a call in quotes, up to a length that takes no time worth mentioning."""
+    left = _MONITOR_LENGTH
+    for place, arg in enumerate(args):
+        if left <= 0:
+            yield b'"... (%d more arguments)"' % (len(args) - place)
+            return
+        rest = b"... (%d more bytes)" % (len(arg) - left) if len(arg) > left else b""
+        yield b'"%b%b"' % (b"".join(map(_PRINTED.__getitem__, arg[:left])), rest)
+        left -= len(arg) + _WORD_COST
 
 
 class SlowLog:

@@ -50,6 +50,8 @@ class State:
         #: Sessions that have something to send or to run though nothing arrived from their clients.
         self.woken: deque[Client] = deque()
         self.monitors: dict[int, Client] = {}
+        #: At most how many bytes of what was shown to each of them it hasn't read.
+        self._shown: dict[int, int] = {}
         self.pause: Pause | None = None
         self.slow_log = SlowLog(config)
         self.started_at = engine.now
@@ -157,8 +159,11 @@ class State:
         session.monitoring = on
         if on:
             self.monitors[session.id] = session
+            self._shown[session.id] = 0
         elif self.monitors.pop(session.id, None) is None:
             return
+        else:
+            del self._shown[session.id]
         self.refresh_sessions()
 
     def show_to_monitors(self, session: Session, entry: Entry, args: list[bytes]) -> None:
@@ -171,7 +176,13 @@ class State:
             return
         for monitor in list(self.monitors.values()):
             monitor.push(line)
-            if monitor.unsent > self.config.client_output_buffer_limit:
+            shown = self._shown[monitor.id] + len(line)
+            limit = self.config.client_output_buffer_limit
+            if shown > limit:
+                # It may have read most of it.
+                shown = monitor.unsent
+            self._shown[monitor.id] = shown
+            if shown > limit:
                 self.notice("closed a MONITOR that doesn't read", level="warning", client=monitor.address)
                 monitor.kill()
 

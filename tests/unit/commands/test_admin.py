@@ -76,6 +76,26 @@ def test_monitor_of_a_client_on_a_unix_socket(rig: Rig, watcher: Talker) -> None
     assert watcher.read().endswith(b' [0 unix:/run/respmq.sock] "PING"\r\n')
 
 
+def test_monitor_cuts_what_is_long(client: Talker, watcher: Talker) -> None:
+    client.cmd("CONFIG", "SET", "max-message-size", "1mb")
+    client.cmd("ECHO", "x" * 100_000)
+    shown = watcher.read()
+    assert shown.endswith(b'x... (34484 more bytes)"\r\n')
+    assert len(shown) < 66_000
+    client.cmd("QMPUT", "q", *["y"] * 10_000)
+    shown = watcher.read()
+    assert shown.endswith(b'"y" "... (6147 more arguments)"\r\n')
+    assert len(shown) < 66_000
+
+
+def test_a_monitor_that_reads_is_not_closed(client: Talker, watcher: Talker) -> None:
+    client.cmd("CONFIG", "SET", "client-output-buffer-limit", "64kb")
+    for _ in range(10):
+        client.cmd("ECHO", "x" * 30_000)
+        assert len(watcher.cmd("PING")) > 30_000
+    assert not watcher.closed
+
+
 def test_a_monitor_that_does_not_read_is_closed(rig: Rig, client: Talker, watcher: Talker) -> None:
     client.cmd("CONFIG", "SET", "client-output-buffer-limit", "64kb")
     for _ in range(3):
