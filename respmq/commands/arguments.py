@@ -167,9 +167,10 @@ class Several:
 
 @dataclass(frozen=True)
 class Described:
-    """A sentence on an argument, for the docs."""
+    """A sentence on an argument, for the docs; `value` is what usage lines call its value, if not by its name."""
 
     text: str
+    value: str = ""
 
 
 class NoneNeeded:

@@ -54,7 +54,7 @@ def config_set(
     ctx: Context,
     parameter: Annotated[bytes, BLOB, Described("The name of a setting.")],
     value: Annotated[bytes, BLOB, Described("What it is from now on.")],
-    *further: Annotated[bytes, BLOB, NONE_NEEDED, Described("More names, each with its value.")],
+    *further: Annotated[bytes, BLOB, NONE_NEEDED, Described("More settings, each with its value.", "parameter value")],
 ) -> None:
     """Changes settings: all of them or, on an error, none."""
     words = [parameter, value, *further]

@@ -58,7 +58,7 @@ def hello(
     auth: Annotated[
         tuple[bytes, bytes] | None, Pair(BLOB, BLOB, ("username", "password")), Described("Log in first.")
     ] = None,
-    setname: Annotated[bytes | None, BLOB, Described("Name the connection, as CLIENT SETNAME does.")] = None,
+    setname: Annotated[bytes | None, BLOB, Described("Name the connection, as CLIENT SETNAME does.", "name")] = None,
 ) -> dict[str, Answer]:
     """Describes the server; can log in, choose the protocol and name the connection, all of it or nothing."""
     if protover not in {None, 2, 3}:
@@ -113,7 +113,9 @@ def auth(
 
 
 @command("QUIT", group="connection", reply=OK, flags=_FIRST_WORDS)
-def quit(ctx: Context, *ignored: Annotated[bytes, BLOB, NONE_NEEDED, Described("Taken no notice of.")]) -> None:
+def quit(
+    ctx: Context, *ignored: Annotated[bytes, BLOB, NONE_NEEDED, Described("Taken no notice of.", "argument")]
+) -> None:
     """Closes the connection, after the answers to all that came before."""
     ctx.request_close()
 

@@ -93,7 +93,7 @@ def exchange_publish(
         Pair(HEADER_NAME, BLOB, ("name", "value")),
         Described("A header of the copies; of a repeated name the last counts."),
     ] = (),
-    attach: Annotated[tuple[bytes, ...], BLOB, Described("An attachment of the copies.")] = (),
+    attach: Annotated[tuple[bytes, ...], BLOB, Described("An attachment of the copies.", "blob")] = (),
 ) -> int:
     """Copies a message into the queues that are bound for its routing key."""
     return ctx.engine.exchanges.publish(exchange, key, body, dict(header), attach)

@@ -59,7 +59,7 @@ def qput(
         Pair(HEADER_NAME, BLOB, ("name", "value")),
         Described("A header; of a repeated name the last counts."),
     ] = (),
-    attach: Annotated[tuple[bytes, ...], BLOB, Described("An attachment.")] = (),
+    attach: Annotated[tuple[bytes, ...], BLOB, Described("An attachment.", "blob")] = (),
 ) -> bytes | None:
     """Puts a message into a queue."""
     extra = Extra(dict(header), attach, ttl) if header or attach or ttl is not None else None
@@ -97,7 +97,9 @@ def qlease(
     ] = None,
     lease: Annotated[int | None, Duration(), Described("How long the leases last instead of ACKTIMEOUT.")] = None,
     reqid: Annotated[
-        bytes | None, BLOB, Described("A key under which the same request may be sent again without taking more.")
+        bytes | None,
+        BLOB,
+        Described("A key under which the request may be sent again without taking more.", "key"),
     ] = None,
     full: Full = False,
 ) -> Deliveries | LeaseWait:
@@ -138,7 +140,7 @@ def qnack(
         Described("REJECT: the message dies now. RELEASE: no failure, it returns to where it stood."),
     ] = None,
     delay: Annotated[int | None, Duration(zero=True), Described("Wait this long instead of the backoff.")] = None,
-    error: Annotated[bytes | None, BLOB, Described("What went wrong; kept with a dead letter.")] = None,
+    error: Annotated[bytes | None, BLOB, Described("What went wrong; kept with a dead letter.", "text")] = None,
 ) -> int:
     """Settles a lease as failed: the message is retried after the backoff, or dies after its last attempt."""
     if mode == "REJECT":

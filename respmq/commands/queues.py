@@ -109,7 +109,7 @@ def qpurge(ctx: Context, queue: QueueName) -> int:
 def qlist(
     ctx: Context,
     *,
-    match: Annotated[bytes | None, BLOB, Described("Only names that match this glob.")] = None,
+    match: Annotated[bytes | None, BLOB, Described("Only names that match this glob.", "glob")] = None,
 ) -> list[bytes]:
     """Returns the names of the queues."""
     return ctx.engine.names(match)

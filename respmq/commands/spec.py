@@ -16,7 +16,7 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from respmq.commands.arguments import Choice, Described, Kind, NoneNeeded, Pair, Several
 from respmq.errors import InvalidRequestError, quote
@@ -39,6 +39,8 @@ class Parameter:
     description: str
     optional: bool = False
     multiple: bool = False
+    #: What the value is called in usage lines.
+    value: str = ""
     #: The word of an option; None for an argument by place.
     word: bytes | None = None
 
@@ -277,7 +279,7 @@ class Spec:
 def parameter_usage(parameter: Parameter) -> str:
     """One argument in the notation of Redis' documentation."""
     kind = parameter.kind
-    shown = parameter.name.rstrip("_").replace("_", "-")
+    shown = parameter.value or parameter.name.rstrip("_").replace("_", "-")
     if isinstance(kind, Choice) and parameter.word is None:
         shown = _shown_value(kind, shown)
     if parameter.word is None:
@@ -310,6 +312,8 @@ def _shown_value(kind: Kind[Any], name: str) -> str:
 def value_name(parameter: Parameter) -> str:
     """What an option's value is called in a usage line."""
     kind = parameter.kind
+    if parameter.value:
+        return parameter.value
     if isinstance(kind, Kind) and type(kind).__name__.startswith("Duration"):
         return "duration"
     return {"integer": "n", "double": "fraction"}.get(getattr(kind, "doc_type", ""), parameter.name.rstrip("_"))
@@ -341,7 +345,7 @@ def build_spec(
     options: list[Parameter] = []
     words: dict[bytes, Parameter] = {}
     for parameter in list(inspect.signature(function).parameters.values())[1:]:
-        kind, description, several, none_needed = _read_hint(hints[parameter.name])
+        hint = _read_hint(hints[parameter.name])
         optional = parameter.default is not inspect.Parameter.empty
         if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
             variadic = parameter.kind is inspect.Parameter.VAR_POSITIONAL
@@ -349,15 +353,24 @@ def build_spec(
             positional.append(
                 Parameter(
                     label.removesuffix("s") if variadic else label,
-                    kind,
-                    description,
-                    optional=none_needed if variadic else optional,
+                    hint.kind,
+                    hint.description,
+                    optional=hint.none_needed if variadic else optional,
                     multiple=variadic,
+                    value=hint.value,
                 )
             )
             continue
         word = parameter.name.rstrip("_").upper().replace("_", "-").encode()
-        option = Parameter(parameter.name, kind, description, optional=True, multiple=several, word=word)
+        option = Parameter(
+            parameter.name,
+            hint.kind,
+            hint.description,
+            optional=True,
+            multiple=hint.repeated,
+            value=hint.value,
+            word=word,
+        )
         options.append(option)
         for bare in option.bare_words:
             words[bare.encode()] = option
@@ -383,15 +396,24 @@ def build_spec(
     )
 
 
-def _read_hint(hint: Any) -> tuple[Kind[Any] | Pair | Several | None, str, bool, bool]:
-    """What an `Annotated` type says (a bare `bool` has no kind).
+class _Hint(NamedTuple):
+    """What an `Annotated` type says of an argument."""
 
-    Returns the kind, the description, whether the option may be repeated, and whether there may be no argument at all.
-    """
+    kind: Kind[Any] | Pair | Several | None
+    description: str = ""
+    value: str = ""
+    #: Whether the option may be given several times.
+    repeated: bool = False
+    #: Whether there may be no argument at all where there may be several.
+    none_needed: bool = False
+
+
+def _read_hint(hint: Any) -> _Hint:
+    """What an `Annotated` type says; a bare `bool` has no kind."""
     if hint is bool:
-        return None, "", False, False
+        return _Hint(None)
     kind: Kind[Any] | Pair | Several | None = None
-    description = ""
+    description = value = ""
     none_needed = False
     inner, *metadata = get_args(hint)
     for item in metadata:
@@ -400,8 +422,8 @@ def _read_hint(hint: Any) -> tuple[Kind[Any] | Pair | Several | None, str, bool,
         elif isinstance(item, Pair | Several):
             kind = item
         elif isinstance(item, Described):
-            description = item.text
+            description, value = item.text, item.value
         elif isinstance(item, NoneNeeded):
             none_needed = True
     repeated = get_origin(inner) is tuple and get_args(inner)[-1] is Ellipsis and not isinstance(kind, Several)
-    return kind, description, repeated, none_needed
+    return _Hint(kind, description, value, repeated, none_needed)

@@ -31,7 +31,7 @@ _Headers = Annotated[
     Pair(HEADER_NAME, BLOB, ("name", "value")),
     Described("A header of the copies; of a repeated name the last counts."),
 ]
-_Attachments = Annotated[tuple[bytes, ...], BLOB, Described("An attachment of the copies.")]
+_Attachments = Annotated[tuple[bytes, ...], BLOB, Described("An attachment of the copies.", "blob")]
 
 Frames = list[list["Answer"]]
 

@@ -25,25 +25,70 @@ _SWEEP_FROM = 64
 _SWEEP_AT_ONCE = 8
 
 
+#: Stand for containers that a level doesn't have yet, and are never changed.
+_NO_MESSAGES: deque[Message] = deque()
+_NONE_RETURNED: list[tuple[int, Message]] = []
+
+
 class Level:
     """The messages of one priority. `stale` counts those in it that are no longer ready.
 
-    `returned` stand before `swept`, those before `fifo`. Once most are stale, `fifo` is moved to `swept` a few at a
-    time, without the stale ones: one look at a million of them would stop everybody.
+    `returned` stand before `only`, that before `swept`, those before `fifo`. Once most are stale, `fifo` is moved to
+    `swept` a few at a time, without the stale ones: one look at a million of them would stop everybody.
+
+    A level that has only ever had one message has no containers: priorities may be as many as messages (moments, say).
     """
 
-    __slots__ = ("fifo", "returned", "stale", "sweeping", "swept")
+    __slots__ = ("fifo", "only", "returned", "stale", "sweeping", "swept")
 
     def __init__(self) -> None:
-        self.fifo: deque[Message] = deque()
-        self.swept: deque[Message] = deque()
-        self.returned: list[tuple[int, Message]] = []
+        self.fifo = self.swept = _NO_MESSAGES
+        self.only: Message | None = None
+        self.returned = _NONE_RETURNED
         self.stale = 0
         self.sweeping = False
+
+    def append(self, message: Message) -> None:
+        """Put a message at the back."""
+        if self.fifo is not _NO_MESSAGES:
+            self.fifo.append(message)
+        elif self.only is None:
+            self.only = message
+        else:
+            self.fifo = deque((self.only, message))
+            self.only = None
+
+    def give_back(self, message: Message) -> None:
+        """Put a message that was popped back to where it stood."""
+        if self.returned is _NONE_RETURNED:
+            self.returned = []
+        heappush(self.returned, (message.order, message))
+
+    def pop(self) -> Message | None:
+        """Take the first message, ready or not; None if there is none."""
+        if self.returned:
+            return heappop(self.returned)[1]
+        only = self.only
+        if only is not None:
+            self.only = None
+            return only
+        line = self.swept or self.fifo
+        return line.popleft() if line else None
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is no message in it, not even a stale one."""
+        return not (self.fifo or self.returned or self.swept or self.only)
 
     def discard_one(self) -> None:
         """One of the messages is no longer ready."""
         self.stale += 1
+        if self.only is not None and self.only.state != READY:
+            self.only = None
+            self.stale -= 1
+        while self.returned and self.returned[0][1].state != READY:
+            heappop(self.returned)
+            self.stale -= 1
         head = self.swept or self.fifo
         while head and head[0].state != READY:
             head.popleft()
@@ -51,13 +96,14 @@ class Level:
         if self.sweeping:
             self._sweep()
         elif self.stale > _SWEEP_FROM and self.stale * 2 > len(self.fifo) + len(self.swept) + len(self.returned):
+            self.swept = deque()
             self.sweeping = True
 
     def _sweep(self) -> None:
         fifo = self.fifo
         for _ in range(_SWEEP_AT_ONCE):
             if not fifo:
-                self.fifo, self.swept = self.swept, fifo
+                self.fifo, self.swept = self.swept, _NO_MESSAGES
                 self.sweeping = False
                 return
             message = fifo.popleft()
@@ -70,6 +116,8 @@ class Level:
         """All messages in order, those that are no longer ready among them."""
         for _, message in walk(self.returned):
             yield message
+        if self.only is not None:
+            yield self.only
         yield from self.swept
         yield from self.fifo
 
@@ -89,20 +137,19 @@ class Line:
         level = self._levels.get(message.priority)
         if level is None:
             level = self._open(message.priority)
-        level.fifo.append(message)
+        level.append(message)
 
     def give_back(self, message: Message) -> None:
         """Put a message that was popped back to where it stood."""
         level = self._levels.get(message.priority) or self._open(message.priority)
-        heappush(level.returned, (message.order, message))
+        level.give_back(message)
 
     def pop(self) -> Message | None:
         """Take the next message, or None."""
         priorities = self._priorities
         while priorities:
             level = self._levels[priorities[0]]
-            while level.fifo or level.returned or level.swept:
-                message = heappop(level.returned)[1] if level.returned else (level.swept or level.fifo).popleft()
+            while (message := level.pop()) is not None:
                 if message.state == READY:
                     if not message.order:
                         self._taken = message.order = self._taken + 1
@@ -117,6 +164,9 @@ class Line:
     def discard(self, priority: int) -> None:
         """Note that a message of this priority is no longer ready; it is dropped when it is met or in a sweep."""
         self._levels[priority].discard_one()
+        priorities = self._priorities
+        while len(priorities) > 1 and self._levels[priorities[0]].empty:
+            del self._levels[heappop(priorities)]
 
     def __iter__(self) -> Iterator[Message]:
         """The ready messages in the order in which they will be handed out."""
@@ -127,7 +177,8 @@ class Line:
         """The message that has been ready for the longest, or None."""
         best: Message | None = None
         for level in self._levels.values():
-            head = next((m for m in chain(level.swept, level.fifo) if m.state == READY), None)
+            only = () if level.only is None else (level.only,)
+            head = next((m for m in chain(only, level.swept, level.fifo) if m.state == READY), None)
             for message in (head, *(m for _, m in level.returned if m.state == READY)):
                 if message is not None and (best is None or message.since < best.since):
                     best = message
@@ -140,7 +191,8 @@ class Line:
 
     def containers(self) -> list[Container]:
         """What holds the messages, for freeing them."""
-        return [part for level in self._levels.values() for part in (level.fifo, level.swept, level.returned)]
+        parts: list[Container] = [part for level in self._levels.values() for part in (level.fifo, level.swept)]
+        return [*parts, *(level.returned for level in self._levels.values()), self._levels]
 
     def _open(self, priority: int) -> Level:
         level = self._levels[priority] = Level()
