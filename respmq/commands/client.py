@@ -272,7 +272,7 @@ def _line(client: Client, now: int, running: str | None) -> str:
     return (
         f"id={client.id} addr={client.address} laddr={client.local_address} fd={client.fd} name={client.name.decode()} "
         f"age={(now - client.connected_at) // 1000} idle={(now - client.last_active) // 1000} flags={_flags(client)} "
-        f"db=0 sub={topics} psub={patterns} ssub={shards} multi={0 if client.in_transaction else -1} qbuf={unread} "
+        f"db=0 sub={topics} psub={patterns} ssub={shards} multi={client.queued} qbuf={unread} "
         f"qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl={unsent} oll=0 omem={unsent} tot-mem={unread + unsent} "
         f"events={'rw' if unsent else 'r'} cmd={shown} user={quote(client.user)} redir=-1 "
         f"resp={3 if client.resp3 else 2} lib-name={client.info.get('lib-name', '')} "

@@ -105,6 +105,11 @@ class Client(Protocol):
         """Whether it has opened a transaction."""
         ...
 
+    @property
+    def queued(self) -> int:
+        """How many commands its transaction has so far; -1 if it has none."""
+        ...
+
     def kill(self) -> None:
         """End the connection at once."""
 

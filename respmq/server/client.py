@@ -187,6 +187,11 @@ class Client:
         return self.transaction is not None
 
     @property
+    def queued(self) -> int:
+        """How many commands the transaction has so far; -1 if there is none."""
+        return -1 if self.transaction is None else len(self.transaction)
+
+    @property
     def subscription_counts(self) -> tuple[int, int, int]:
         """How many topics, patterns and shard topics the client has subscribed to."""
         box = self._mailbox

@@ -25,6 +25,9 @@ class Transaction:
         #: Whether a command could not be queued: EXEC runs nothing then.
         self.failed = False
 
+    def __len__(self) -> int:
+        return len(self._commands)
+
     def takes(self, entry: Entry) -> bool:
         """Whether a command is kept and not run at once."""
         return entry.spec.name not in _AT_ONCE
