@@ -137,7 +137,10 @@ class Line:
         level = self._levels.get(message.priority)
         if level is None:
             level = self._open(message.priority)
-        level.append(message)
+        if level.fifo is _NO_MESSAGES:
+            level.append(message)
+        else:
+            level.fifo.append(message)
 
     def give_back(self, message: Message) -> None:
         """Put a message that was popped back to where it stood."""
@@ -149,7 +152,10 @@ class Line:
         priorities = self._priorities
         while priorities:
             level = self._levels[priorities[0]]
-            while (message := level.pop()) is not None:
+            while True:
+                message = level.pop() if level.returned or level.swept or not level.fifo else level.fifo.popleft()
+                if message is None:
+                    break
                 if message.state == READY:
                     if not message.order:
                         self._taken = message.order = self._taken + 1
@@ -195,6 +201,10 @@ class Line:
         return [*parts, *(level.returned for level in self._levels.values()), self._levels]
 
     def _open(self, priority: int) -> Level:
-        level = self._levels[priority] = Level()
+        level = Level()
+        if not self._levels:
+            # The first one is likely to be the only one, and to be used over and over.
+            level.fifo = deque()
+        self._levels[priority] = level
         heappush(self._priorities, priority)
         return level

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import random
+import tracemalloc
+
+import pytest
+
+import respmq.core.line
 from respmq.core.line import Line
 from respmq.core.model import GONE, Message
 from tests.unit.core.bench import message
@@ -139,3 +145,61 @@ def test_the_one_that_has_been_ready_for_the_longest() -> None:
     oldest = line.oldest()
     assert oldest is not None
     assert oldest.id == b"30"
+
+
+def test_as_many_priorities_as_messages_cost_little() -> None:
+    """A moment as the priority is a usual thing to do."""
+    many = 20_000
+    line = Line()
+    messages = [message(b"", i) for i in range(many)]
+    tracemalloc.start()
+    try:
+        for one in messages:
+            line.append(one)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held / many < 350
+    assert [m.priority for m in iter(line.pop, None)] == list(range(many))
+
+
+def test_priorities_whose_messages_were_taken_out_are_forgotten_in_between() -> None:
+    line = Line()
+    fill(line, b"last", priority=2**63 - 1)
+    for priority in range(5_000):
+        (one,) = fill(line, b"x", priority=priority)
+        drop(line, one)
+        assert len(line._levels) <= 3
+    assert ids(line) == [b"last"]
+
+
+@pytest.mark.parametrize("sweep_from", [0, 3, 64])
+def test_random_comings_and_goings(sweep_from: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against a list that is sorted each time, with sweeps in progress at any moment."""
+    monkeypatch.setattr(respmq.core.line, "_SWEEP_FROM", sweep_from)
+    chance = random.Random(sweep_from)
+    line = Line()
+    there: list[tuple[int, int, Message]] = []
+    taken: list[tuple[int, int, Message]] = []
+    for number in range(20_000):
+        match chance.choice(["append", "append", "pop", "give back", "drop", "drop", "look"]):
+            case "append":
+                one = message(b"%d" % number, chance.choice([0, 0, 0, 1, number % 50]))
+                line.append(one)
+                there.append((one.priority, number, one))
+            case "pop":
+                first = min(there, default=None)
+                assert line.pop() is (first and first[2])
+                if first is not None:
+                    there.remove(first)
+                    taken.append(first)
+            case "give back" if taken:
+                entry = taken.pop(chance.randrange(len(taken)))
+                line.give_back(entry[2])
+                there.append(entry)
+            case "drop" if there:
+                entry = there.pop(chance.randrange(len(there)))
+                drop(line, entry[2])
+            case _ if number % 50 == 0:
+                assert list(line) == [one for _, _, one in sorted(there)]
+    assert list(line) == [one for _, _, one in sorted(there)]
