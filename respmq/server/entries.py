@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from respmq.commands.replies import OK
+from respmq.commands.replies import FRAMES, OK
 from respmq.commands.spec import build_spec
 from respmq.errors import BrokerError, InvalidRequestError, quote
 
@@ -83,6 +83,8 @@ class Entry:
         self.encode3 = spec.reply.encode3
         self.may_block = "blocking" in spec.flags
         self.no_auth = "no_auth" in spec.flags
+        #: Whether its reply is no reply but pushes.
+        self.pushes = spec.reply is FRAMES
         #: How many words the name has.
         self.skip = spec.depth
         self.calls = self.nanos = self.rejected = self.failed = 0

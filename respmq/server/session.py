@@ -167,7 +167,7 @@ class Session(Client):
         if took >= server.slow_nanos:
             server.log_slow(self, entry, args, took)
         # Nothing may come between this and what CLIENT REPLY takes away: not a push, not the limit of unread replies.
-        reply = self._mute(reply)
+        reply = self._mute(reply, keep=entry.pushes and not reply.startswith(b"-"))
         out.append(reply)
         self._show(entry, args)
         if self.engine.unserved:
@@ -215,8 +215,8 @@ class Session(Client):
             self._watched = False
             self.server.show_to_monitors(self, entry, args)
 
-    def _mute(self, reply: bytes) -> bytes:
-        """The reply, or nothing if CLIENT REPLY says so."""
+    def _mute(self, reply: bytes, *, keep: bool = False) -> bytes:
+        """The reply, or nothing if CLIENT REPLY says so. `keep` is for one that is made of pushes."""
         if self.reply_mode == "on":
             return reply
         if self.reply_mode == "skip-next":
@@ -225,7 +225,7 @@ class Session(Client):
         elif self.reply_mode == "skip":
             self.reply_mode = "on"
             self.refresh()
-        return b""
+        return reply if keep else b""
 
     # -- waiting ---------------------------------------------------------------------------------------------------
 
