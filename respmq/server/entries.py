@@ -65,6 +65,7 @@ class Entry:
         "no_auth",
         "plain",
         "plain_words",
+        "pushes",
         "rejected",
         "run",
         "skip",
