@@ -5,47 +5,14 @@ end.
 """
 
 import re
-import shutil
-import socket
-import subprocess
-import tempfile
-import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.clients.dialogues import ALIKE, DIALOGUES, Commands
-from tests.clients.support import PATIENCE
 from tests.support import Arg, Conn, ServerProcess, Value, as_list, encode
 
 END = b"the end of it"
-
-
-@pytest.fixture(scope="module")
-def redis_socket() -> Iterator[str]:
-    """The socket of a redis-server without data."""
-    folder = Path(tempfile.mkdtemp(prefix="respmq-redis-"))
-    path = folder / "redis.sock"
-    options = ["--port", "0", "--unixsocket", str(path), "--save", "", "--dir", str(folder)]
-    with subprocess.Popen(["redis-server", *options], stdout=subprocess.DEVNULL) as process:
-        try:
-            wait_for(path, process)
-            yield str(path)
-        finally:
-            process.terminate()
-            process.wait(PATIENCE)
-            shutil.rmtree(folder)
-
-
-def wait_for(path: Path, process: "subprocess.Popen[bytes]") -> None:
-    give_up_at = time.monotonic() + PATIENCE
-    while True:
-        assert process.poll() is None, "redis-server ended"
-        assert time.monotonic() < give_up_at, "redis-server doesn't listen"
-        with socket.socket(socket.AF_UNIX) as probe:
-            if path.exists() and probe.connect_ex(str(path)) == 0:
-                return
 
 
 class Both:
