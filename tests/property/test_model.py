@@ -1,13 +1,9 @@
 """Random operations on the broker and on a model that is simple enough to be right, compared after every step.
 
-A failure prints the shortest sequence of operations that still fails. With `RESPMQ_PROPERTY_FACTOR=20`
-20 times as many are tried.
+A failure prints the shortest sequence of operations that still fails.
 """
 
 from __future__ import annotations
-
-import faulthandler
-import os
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,9 +22,8 @@ import respmq.core.lazyheap
 import respmq.core.line
 from respmq.core.hub import NO_LIMIT
 from respmq.core.model import Extra, QueueSettings
+from tests.property.effort import examples
 from tests.property.twins import STATES, Twins
-
-FACTOR = float(os.environ.get("RESPMQ_PROPERTY_FACTOR", "1"))
 
 QUEUES = st.sampled_from([b"a", b"a", b"a", b"b", b"b", b"c", b"no name"])
 DURATIONS = st.sampled_from([1, 2, 30, 50, 60, 100, 150, 1000])
@@ -289,12 +284,10 @@ class Machine(RuleBasedStateMachine):
 
 
 def test_the_broker_does_what_the_model_does() -> None:
-    # Finding the shortest failing sequence may take longer than a test that hangs is given.
-    faulthandler.dump_traceback_later(900 * max(FACTOR, 1), exit=True)
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=round(600 * FACTOR),
+            max_examples=examples(600),
             stateful_step_count=60,
             deadline=None,
             suppress_health_check=list(HealthCheck),

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from respmq.errors import ProtocolError
 from respmq.resp.limits import BEFORE_LOGIN, Limits
 from respmq.resp.reader import FastParser, RequestReader, encode_request
+from tests.property.effort import examples
 from tests.property.reference_reader import read_all
-from tests.property.test_model import FACTOR
 
 FAST = FastParser()
 LIMITS = Limits()
@@ -176,7 +176,7 @@ def cut(stream: bytes, places: list[int]) -> list[bytes]:
     return [stream[a:b] for a, b in itertools.pairwise(ends)]
 
 
-@settings(max_examples=round(1500 * FACTOR), deadline=None)
+@settings(max_examples=examples(1500), deadline=None)
 @given(stream=STREAMS, places=st.lists(st.integers(0, 2000), max_size=4))
 @example(stream=b"*1\r\n$4\r\nPING\r\r*1\r\n$4\r\nPING\r\n", places=[])
 @example(stream=b"*2\r\n$4\r\nPING\r\n$-5\r\n", places=[14])
@@ -188,7 +188,7 @@ def test_the_same_requests_and_the_same_error_however_a_stream_is_cut(stream: by
     assert (check if len(stream) < 200 else lambda _, chunks: play(chunks))(stream, bytewise) == whole
 
 
-@settings(max_examples=round(400 * FACTOR), deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(streams=st.lists(STREAMS, min_size=2, max_size=30), places=st.lists(st.integers(0, 20000), max_size=6))
 def test_long_streams(streams: list[bytes], places: list[int]) -> None:
     """Long enough for each of the ways in which a piece may be parsed, and to change between them."""
@@ -197,7 +197,7 @@ def test_long_streams(streams: list[bytes], places: list[int]) -> None:
     assert check(stream, cut(stream, places)) == whole
 
 
-@settings(max_examples=round(400 * FACTOR), deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(stream=STREAMS, after=st.integers(1, 4), places=st.lists(st.integers(0, 2000), max_size=4))
 def test_login_in_the_middle(stream: bytes, after: int, places: list[int]) -> None:
     """The narrow limits hold up to the request that logs in, the others from there on, in one piece or many."""
