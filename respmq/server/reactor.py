@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from respmq.server.client import Client
+    from respmq.server.poller import Poller
     from respmq.server.state import State
 
 #: How many connections are accepted in one pass.
@@ -42,12 +43,15 @@ class Reactor:
         state: what the sessions share.
         listeners: sockets that listen already.
         clock: the broker's time in milliseconds.
+        poller: which sockets are ready; None for the best that the platform has.
     """
 
-    def __init__(self, state: State, listeners: list[socket.socket], clock: Callable[[], int]) -> None:
+    def __init__(
+        self, state: State, listeners: list[socket.socket], clock: Callable[[], int], poller: Poller | None = None
+    ) -> None:
         self.state = state
         self._clock = clock
-        self._poller = make_poller()
+        self._poller = make_poller() if poller is None else poller
         self._listeners = {sock.fileno(): sock for sock in listeners}
         self._connections: dict[int, Connection] = {}
         self._by_session: dict[int, Connection] = {}
