@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+#: How much alike a variable and a setting have to be (of 1) for the one to be a mistyped other.
+_NEARLY = 0.87
+
 _MEMORY_UNITS = {"": 1, "b": 1, "k": 1000, "kb": 1 << 10, "m": 1000**2, "mb": 1 << 20, "g": 1000**3, "gb": 1 << 30}
 
 
@@ -316,6 +319,7 @@ def load_config(path: str | None, flags: Mapping[str, str], environment: Mapping
     values: dict[str, Any] = {}
     if path is not None:
         values.update(read_setting(name, value, path) for name, value in _read_file(path).items())
+    _check_variables(environment or {})
     for name in FIELDS:
         value = (environment or {}).get(variable_of(name), "")
         # In a Kubernetes pod, a service that is called respmq sets RESPMQ_PORT=tcp://address:port.
@@ -323,6 +327,21 @@ def load_config(path: str | None, flags: Mapping[str, str], environment: Mapping
             values.update([read_setting(name, value, variable_of(name))])
     values.update(read_setting(name, value, f"--{name}") for name, value in flags.items())
     return Config(**values, path=path)
+
+
+def _check_variables(environment: Mapping[str, str]) -> None:
+    """Refuse variables that are nearly the name of a setting; others that begin alike may be anybody's.
+
+    Raises:
+        ConfigError: there is one.
+    """
+    known = [variable_of(name) for name in FIELDS]
+    for variable in environment:
+        if variable.startswith("RESPMQ_") and variable not in known:
+            close = difflib.get_close_matches(variable, known, 1, _NEARLY)
+            if close:
+                msg = f"unknown setting {variable} in the environment, did you mean {close[0]}?"
+                raise ConfigError(msg)
 
 
 def variable_of(name: str) -> str:

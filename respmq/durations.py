@@ -32,9 +32,9 @@ def parse_duration(value: bytes, name: str, *, zero: bool) -> int:
         millis = scaled // unit or min(scaled, 1)
         if millis <= MAX_DURATION and scaled <= MAX_DURATION * unit and (millis or zero):
             return millis
-    least = "0" if zero else "above 0"
+    bounds = "from 0 to 3650d" if zero else "above 0 and at most 3650d"
     msg = (
-        f"invalid duration '{quote(value)}' for {name}: seconds or a number with one of the units ms, s, m, h, d, "
-        f"such as 30, 0.5 or 250ms, {least} to 3650d"
+        f"invalid duration '{quote(value)}' for {name}: seconds, or one number with one of the units ms, s, m, h, d, "
+        f"such as 30, 0.5 or 250ms, {bounds}"
     )
     raise InvalidRequestError(msg)

@@ -90,6 +90,10 @@ class Table:
             raise ValueError(msg)
         place[key] = spec
 
+    def names(self) -> list[str]:
+        """The names of all commands and containers."""
+        return [*self.commands, *self.containers]
+
     def all_specs(self) -> Iterator[Spec]:
         """Every command and subcommand."""
         yield from self.commands.values()

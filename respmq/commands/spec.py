@@ -234,12 +234,15 @@ class Spec:
             parameter = self.words.get(word)
             if parameter is None:
                 known = ", ".join(w.decode() for w in self.words)
-                raise self._syntax_error(
-                    args[place], f"unknown option '{quote(args[place])}' of {self.name}, it takes {known}"
-                )
+                has_body = any(p.name == "body" for p in self.positional)
+                blanks = "; a body with blanks needs quotes" if has_body else ""
+                says = f"unknown option '{quote(args[place])}' of {self.name}, it takes {known}{blanks}"
+                raise self._syntax_error(args[place], says)
             if parameter.name in given and not parameter.multiple:
-                shown = parameter_usage(parameter)[1:-1]
-                raise self._syntax_error(args[place], f"{shown} of {self.name} is given twice")
+                says = f"{parameter_usage(parameter)[1:-1]} of {self.name} is given twice"
+                if parameter.bare_words:
+                    says = f"{self.name} takes only one of {' and '.join(parameter.bare_words)}"
+                raise self._syntax_error(args[place], says)
             place = self._option(parameter, args, place, given)
         return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
 

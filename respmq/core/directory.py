@@ -53,7 +53,10 @@ class Directory:
             if getattr(queue.settings, field.name) != getattr(settings, field.name)
         ]
         if differing:
-            msg = f"queue '{quote(name)}' exists with other settings: {'; '.join(differing)}"
+            msg = (
+                f"queue '{quote(name)}' exists with other settings: {'; '.join(differing)}. "
+                "Declare it with those that it has, or QDELETE it first"
+            )
             raise QueueConfigConflictError(msg)
 
     def purge(self, name: bytes) -> int:

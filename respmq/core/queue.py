@@ -129,7 +129,7 @@ class Queue:
             return
         if settings.overflow == "REJECT" or count > settings.max_len:
             held = f"holds {self.ready + self.delayed} of at most {settings.max_len} messages"
-            msg = f"queue '{quote(self.name)}' {held}, no room for {count} more: lease some or raise MAXLEN"
+            msg = f"queue '{quote(self.name)}' {held}, no room for {count} more: try again when some are done"
             raise QueueFullError(msg)
         for _ in range(excess):
             victim = None if self._eviction is None else self._eviction.pop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import TYPE_CHECKING, Any
 
 from respmq.commands.replies import FRAMES, OK
@@ -17,11 +18,12 @@ if TYPE_CHECKING:
 
 #: Commands of the key-value kind: whoever sends one has taken the broker for a database.
 _KEY_VALUE = frozenset(
-    b"APPEND BITCOUNT BLPOP BRPOP BZPOPMIN COPY DECR DECRBY DEL DUMP EVAL EVALSHA EXISTS EXPIRE FLUSHALL FLUSHDB GET "
-    b"GETDEL GETEX GETRANGE GETSET HDEL HGET HGETALL HINCRBY HLEN HMGET HMSET HSET INCR INCRBY KEYS LINDEX LLEN LMOVE "
-    b"LPOP LPUSH LRANGE LREM LSET LTRIM MGET MSET PERSIST PEXPIRE PTTL RANDOMKEY RENAME RPOP RPOPLPUSH RPUSH SADD SCAN "
-    b"SCARD SET SETEX SETNX SINTER SISMEMBER SMEMBERS SORT SPOP SREM STRLEN SUNION TTL TYPE UNLINK XACK XADD XDEL XLEN "
-    b"XPENDING XRANGE XREAD XREADGROUP ZADD ZCARD ZINCRBY ZPOPMIN ZRANGE ZRANGEBYSCORE ZREM ZSCORE".split()
+    b"APPEND BITCOUNT BLPOP BRPOP BZPOPMIN COPY DECR DECRBY DEL DUMP EVAL EVALSHA EXISTS EXPIRE FCALL FLUSHALL FLUSHDB "
+    b"GEOADD GET GETDEL GETEX GETRANGE GETSET HDEL HGET HGETALL HINCRBY HLEN HMGET HMSET HSET INCR INCRBY KEYS LINDEX "
+    b"LLEN LMOVE LPOP LPUSH LRANGE LREM LSET LTRIM MGET MSET OBJECT PERSIST PEXPIRE PFADD PTTL RANDOMKEY RENAME RPOP "
+    b"RPOPLPUSH RPUSH SADD SCAN SCARD SCRIPT SET SETEX SETNX SINTER SISMEMBER SMEMBERS SORT SPOP SREM STRLEN SUNION "
+    b"TTL TYPE UNLINK XACK XADD XDEL XLEN XPENDING XRANGE XREAD XREADGROUP ZADD ZCARD ZINCRBY ZPOPMIN ZRANGE "
+    b"ZRANGEBYSCORE ZREM ZSCORE".split()
 )
 
 #: How much of an unknown command the error repeats, as in Redis.
@@ -157,6 +159,11 @@ class Entries:
         name = quote(args[0][:_SHOWN])
         if args[0].upper() in _KEY_VALUE:
             return InvalidRequestError(f"unknown command '{name}', this is a message broker: see QPUT, QLEASE, QACK")
+        # Redis has no commands that begin with Q, but QUIT: a client that sends one has meant one of ours.
+        ours = [known for known in self.table.names() if known != "QUIT"] if name[:1] in "Qq" else []
+        close = difflib.get_close_matches(name.upper(), ours, 1)
+        if close:
+            return InvalidRequestError(f"unknown command '{name}', did you mean '{close[0]}'?")
         shown = ""
         for arg in args[1:]:
             if len(shown) >= _SHOWN:

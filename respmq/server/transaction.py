@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
 QUEUED = b"+QUEUED\r\n"
 
+#: Groups of commands whose whole grammar is checked when they are queued. Of the others, which Redis has too, only the
+#: number of words is, as in Redis.
+_CHECKED = frozenset({"queue", "message", "dead letter", "consumer", "topic", "exchange"})
+
 #: What runs at once though a transaction is open.
 _AT_ONCE = frozenset({"EXEC", "DISCARD", "MULTI", "WATCH", "QUIT", "RESET"})
 
@@ -43,9 +47,11 @@ class Transaction:
             if "no_multi" in spec.flags:
                 msg = f"Command not allowed inside a transaction: {spec.name}, send it before MULTI or after EXEC"
                 raise InvalidRequestError(msg)
-            if len(args) < abs(spec.arity) or (spec.arity > 0 and len(args) > spec.arity):
+            if spec.group in _CHECKED:
+                spec.parse(args)
+            elif len(args) < abs(spec.arity) or (spec.arity > 0 and len(args) > spec.arity):
                 raise spec.wrong_arity()
-        except InvalidRequestError:
+        except BrokerError:
             self.failed = True
             raise
         self._commands.append((entry, args))

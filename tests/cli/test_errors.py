@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from respmq.cli import main
+from respmq.config import Config, load_config
 from tests.support import run_to_end
 
 
@@ -226,3 +227,22 @@ def test_the_demo_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     result = CliRunner().invoke(main, ["demo"])
     assert result.exit_code == 1
     assert result.output == "Error: the demo reaches its broker through redis-py: pip install 'respmq[redis]'\n"
+
+
+@pytest.mark.parametrize(
+    ("variable", "meant"), [("RESPMQ_MAXCLIENT", "RESPMQ_MAXCLIENTS"), ("RESPMQ_REQUIREPASSWORD", "RESPMQ_REQUIREPASS")]
+)
+def test_a_mistyped_variable_is_refused(variable: str, meant: str) -> None:
+    status, said = fail(env={variable: "5"})
+    assert status == 2
+    assert f"unknown setting {variable} in the environment, did you mean {meant}?" in said
+
+
+def test_variables_of_others_are_left_alone() -> None:
+    """Kubernetes sets such variables for a service that is called respmq."""
+    others = {
+        "RESPMQ_SERVICE_HOST": "10.0.0.1",
+        "RESPMQ_PORT_6390_TCP_ADDR": "10.0.0.1",
+        "RESPMQ_PORT": "tcp://10.0.0.1",
+    }
+    assert load_config(None, {}, others).port == Config().port

@@ -120,7 +120,7 @@ def test_options(line: str, options: dict[str, Any]) -> None:
         ("CMD q b N 0", "value is not an integer or out of range: invalid N '0', at least 1 is wanted"),
         ("CMD q b N 1.0", "value is not an integer or out of range: invalid N '1.0', "),
         ("CMD q b ID x ID y", "syntax error: ID id of CMD is given twice"),
-        ("CMD q b A B", "syntax error: A | B of CMD is given twice"),
+        ("CMD q b A B", "syntax error: CMD takes only one of A and B"),
         ("CMD q b STATE x", "syntax error: invalid STATE 'x', one of UP, DOWN is wanted"),
         ("CMD q b JITTER 1.1", "invalid JITTER '1.1': a number from 0 to 1 is wanted"),
     ],

@@ -19,6 +19,11 @@ def message(id: bytes = b"m", priority: int = 0, *, body: bytes = b"") -> Messag
     return Message(b"q", id, body, priority, START, None)
 
 
+def _integer(value: object) -> int:
+    assert isinstance(value, int)
+    return value
+
+
 class Bench:
     """A broker; `q` is declared with the settings given."""
 
@@ -87,7 +92,7 @@ class Bench:
     def dead(self) -> list[tuple[Any, ...]]:
         """Body, reason, error and time of death of each dead letter."""
         letters = self.broker.dead_letters(b"q", NO_LIMIT)
-        return [(m["body"], m["reason"], m["error"], m["dead_at"] - START) for m in letters]  # type: ignore[operator]
+        return [(m["body"], m["reason"], m["error"], _integer(m["dead_at"]) - START) for m in letters]
 
     def stat(self, name: str, queue: bytes = b"q") -> Any:
         return getattr(self.broker.stats(queue), name)

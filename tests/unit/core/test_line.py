@@ -200,6 +200,7 @@ def test_random_comings_and_goings(sweep_from: int, monkeypatch: pytest.MonkeyPa
             case "drop" if there:
                 entry = there.pop(chance.randrange(len(there)))
                 drop(line, entry[2])
-            case _ if number % 50 == 0:
-                assert list(line) == [one for _, _, one in sorted(there)]
+            case _:
+                if number % 50 == 0:
+                    assert list(line) == [one for _, _, one in sorted(there)]
     assert list(line) == [one for _, _, one in sorted(there)]
