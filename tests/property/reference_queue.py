@@ -22,6 +22,11 @@ from respmq.core.model import QueueSettings
 
 Description = dict[str, Any]
 
+#: What QSTATS counts from the declaration on.
+COUNTS: tuple[str, ...] = (
+    *("enqueued", "delivered", "acked", "retried", "dead_lettered", "dead_dropped", "duplicates", "expired_leases"),
+)
+
 #: What a stored message counts for `maxmemory` beside its bytes.
 OVERHEAD = 350
 
@@ -114,10 +119,7 @@ class ModelQueue:
         self.put_at: dict[bytes, int] = {}
         self.entries = 0
         self.renewals = 0
-        self.count = dict.fromkeys(
-            ("enqueued", "delivered", "acked", "retried", "dead_lettered", "dead_dropped", "duplicates"), 0
-        )
-        self.count["expired_leases"] = 0
+        self.count = dict.fromkeys(COUNTS, 0)
 
     # -- looking
 
@@ -178,9 +180,8 @@ class ModelQueue:
             self.bury(item, now, "max_attempts", error)
             return
         self.count["retried"] += 1
-        if delay is None:
-            delay = min(self.settings.retry_delay * 2 ** (item.attempt - 1), self.settings.max_retry_delay)
-        self.enter(item, now, delay)
+        backoff: int = min(self.settings.retry_delay * 2 ** (item.attempt - 1), self.settings.max_retry_delay)
+        self.enter(item, now, backoff if delay is None else delay)
 
     def give_back(self, item: Item, now: int, delay: int | None) -> None:
         item.attempt -= 1
