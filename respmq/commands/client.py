@@ -197,7 +197,7 @@ def _kill_one(ctx: Context, address: bytes) -> Answer:
 def _kill(ctx: Context, client: Client) -> None:
     if client.id == ctx.id:
         # It gets its answer first.
-        ctx.request_close()
+        ctx.leave()
     else:
         client.kill()
 

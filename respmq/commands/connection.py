@@ -117,7 +117,7 @@ def quit(
     ctx: Context, *ignored: Annotated[bytes, BLOB, NONE_NEEDED, Described("Taken no notice of.", "argument")]
 ) -> None:
     """Closes the connection, after the answers to all that came before."""
-    ctx.request_close()
+    ctx.leave()
 
 
 @command("RESET", group="connection", reply=STATUS.saying("`RESET`"), flags=_FIRST_WORDS)

@@ -311,3 +311,6 @@ class Context(Client, Protocol):
 
     def request_close(self) -> None:
         """Close the connection once the answers so far have been written."""
+
+    def leave(self) -> None:
+        """Close the connection as `request_close` does, and send it nothing more than what it is owed."""

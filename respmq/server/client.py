@@ -259,3 +259,10 @@ class Client:
     def request_close(self) -> None:
         """Close the connection once the answers so far have been written."""
         self.closing = self.guarded = True
+
+    def leave(self) -> None:
+        """Close the connection as `request_close` does, and send it nothing more than what it is owed."""
+        self.request_close()
+        if self._mailbox is not None:
+            self._mailbox.relieve_all()
+            self._mailbox.close()

@@ -67,8 +67,8 @@ class Session(Client):
                     arrived = reader.read(data)
                 except ProtocolError as error:
                     self.server.protocol_error(self, error)
+                    self.leave()
                     self.out.append(encode_error(error))
-                    self.request_close()
                     return
                 if not arrived:
                     return
