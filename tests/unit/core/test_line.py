@@ -177,6 +177,7 @@ def test_priorities_whose_messages_were_taken_out_are_forgotten_in_between() -> 
 def test_random_comings_and_goings(sweep_from: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Against a list that is sorted each time, with sweeps in progress at any moment."""
     monkeypatch.setattr(respmq.core.line, "_SWEEP_FROM", sweep_from)
+    monkeypatch.setattr(respmq.core.line, "_SWEEP_AT_ONCE", 1 if sweep_from else 8)
     chance = random.Random(sweep_from)
     line = Line()
     there: list[tuple[int, int, Message]] = []
