@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.support import Conn, Connect, ServerProcess, as_int, info, start_server, wait_until
-from tests.support.events import Event, arrived, event, events, frame, items, psubscribe, subscribe
+from tests.support import Conn, Connect, ServerProcess, as_int, info, lease_one, put, start_server, wait_until
+from tests.support.events import Event, arrived, consume, event, events, frame, items, psubscribe, subscribe
 
 both_protocols = pytest.mark.parametrize("resp", [2, 3], ids=["resp2", "resp3"])
 
@@ -223,6 +223,22 @@ def test_a_sleeper_is_neither_disconnected_nor_stuck(resp: int, connect: Connect
             assert found[-29:] == list(range(971, 1000))
             seen += len(found)
             assert seen + drops(b, number) == 1000 * n
+
+
+@both_protocols
+def test_nothing_comes_behind_the_answer_to_quit(resp: int, connect: Connect, fresh_server: ServerProcess) -> None:
+    """A sleeper that has quit takes no event and no message any more, though it has much to read before the end."""
+    a, b = connect(fresh_server, resp=resp), connect(fresh_server)
+    b.ok("QDECLARE", "q")
+    subscribe(a, "t")
+    consume(a, "q")
+    publish(b, "t", numbered(500, 50_000), batch=10)
+    a.start("QUIT")
+    wait_until(lambda: b.integer("PUBLISH", "t", "late") == 0, "it has quit")
+    put(b, "q", "m")
+    found = lease_one(b, "q")
+    assert (found.body, found.attempt) == (b"m", 1)
+    assert a.read_to_end().endswith(b"\r\n+OK\r\n")
 
 
 def test_a_sleeper_that_goes_leaves_nothing(fresh_server: ServerProcess, connect: Connect) -> None:
