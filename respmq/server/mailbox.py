@@ -162,6 +162,9 @@ class Mailbox:
     def relieve_all(self) -> None:
         """Move all events that wait to the answers, since what comes now must come behind them."""
         if self._waiting:
+            session = self.session
+            session.out_size += sum(len(frame) for frame, _ in self._waiting.values())
+            session.stalled = session.out_size > session.server.config.client_output_buffer_limit
             self.relieve(1 << 62)
 
     # -- consumers -------------------------------------------------------------------------------------------------

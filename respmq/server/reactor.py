@@ -205,12 +205,13 @@ class Reactor:
         ):
             return
         if not connection.backlog:
-            if session.out:
-                # Events that waited for the client to read.
-                self._touch(connection)
-            elif stalled:
+            if stalled and not session.stalled:
+                # Requests that waited for the client to read.
                 session.wake()
-            elif session.closing or (connection.ended and session.blocked is None):
+            if session.out:
+                # Events that waited for it.
+                self._touch(connection)
+            elif not stalled and (session.closing or (connection.ended and session.blocked is None)):
                 self._half_close(connection)
                 return
         connection.set_interest()

@@ -172,7 +172,7 @@ class Session(Client):
         self._show(entry, args)
         if self.engine.unserved:
             self.engine.serve()
-        return not (self.closing or (len(reply) > _LARGE and self._is_stalled(reply)))
+        return not (self.closing or self.stalled or (len(reply) > _LARGE and self._is_stalled(reply)))
 
     def _is_stalled(self, reply: bytes) -> bool:
         """Count a large reply; whether the client has to read before it is served again."""
