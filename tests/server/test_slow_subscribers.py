@@ -7,7 +7,19 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.support import Conn, Connect, ServerProcess, as_int, info, lease_one, put, start_server, wait_until
+from tests.support import (
+    Conn,
+    Connect,
+    Map,
+    ServerProcess,
+    as_int,
+    encode,
+    info,
+    lease_one,
+    put,
+    start_server,
+    wait_until,
+)
 from tests.support.events import Event, arrived, consume, event, events, frame, items, psubscribe, subscribe
 
 both_protocols = pytest.mark.parametrize("resp", [2, 3], ids=["resp2", "resp3"])
@@ -190,6 +202,21 @@ def test_replies_are_not_dropped(connect: Connect) -> None:
         assert replies == [b"reply %d" % n for n in range(40)]
 
 
+def test_requests_that_are_held_back_go_on(connect: Connect) -> None:
+    """One who asks for more than it reads is served again when it has read, also with events waiting for it."""
+    with start_server("--max-pending", "30", "--client-output-buffer-limit", "1mb") as server:
+        a, b = connect(server, resp=3), connect(server)
+        size = len(a.raw("COMMAND", "DOCS"))
+        subscribe(a, "t")
+        publish(b, "t", numbered(800, 20_000))
+        a.send(encode("COMMAND", "DOCS") * (5_000_000 // size) + encode("ECHO", "the end"))
+        publish(b, "t", numbered(800, 20_000))
+        replies = 0
+        while (value := a.read()) != b"the end":
+            replies += isinstance(value, Map)
+        assert replies == 5_000_000 // size
+
+
 @both_protocols
 def test_an_unsubscribe_ends_what_waits(resp: int, connect: Connect) -> None:
     """Behind the confirmation nothing of that topic comes any more, though events were waiting."""
@@ -206,6 +233,26 @@ def test_an_unsubscribe_ends_what_waits(resp: int, connect: Connect) -> None:
         assert {items(value)[1] for value in found[confirmation:]} == {b"t", b"u"}
         assert [value for value in found[confirmation + 1 :] if items(value)[1] == b"t"] == []
         assert numbers([event(value) for value in found if items(value)[1] == b"u"]) == [0, 1]
+
+
+@both_protocols
+def test_a_sleeper_that_only_unsubscribes_costs_no_memory(resp: int, connect: Connect) -> None:
+    """The frames that it is owed wait behind the events, but it can't make ever more events wait with them."""
+    with start_server("--max-pending", "20", "--client-output-buffer-limit", "1mb") as server:
+        a, b = connect(server, resp=resp), connect(server)
+        subscribe(a, "t")
+        publish(b, "t", numbered(800, 20_000))
+        before = server.memory()
+        for _ in range(100):
+            a.start("UNSUBSCRIBE", "u")
+            publish(b, "t", numbered(40, 20_000), batch=10)
+        after = server.memory()
+        assert after < before + (6 << 20), f"{before >> 10} KiB became {after >> 10} KiB"
+        a.start("UNSUBSCRIBE", "t")
+        frames = 0
+        while (value := a.read()) != frame(resp, b"unsubscribe", b"t", 0):
+            frames += value == frame(resp, b"unsubscribe", b"u", 1)
+        assert frames == 100
 
 
 @both_protocols
