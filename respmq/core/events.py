@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from respmq.core.model import Extra
 from respmq.core.topics import PatternTrie, check_pattern, check_topic
-from respmq.errors import QueueFullError
+from respmq.errors import QueueFullError, TooBigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -300,16 +300,29 @@ class Router:
     # -- deaths ----------------------------------------------------------------------------------------------------
 
     def announce(self, letter: DeadLetter) -> None:
-        """Publish a death."""
-        message = letter.message
-        moment = datetime.fromtimestamp(letter.dead_at / 1000, UTC)
-        body = {
-            "queue": message.queue.decode("ascii"),
-            "id": message.id.decode("utf-8", "backslashreplace"),
-            "reason": letter.reason,
-            "error": None if letter.error is None else letter.error.decode("utf-8", "backslashreplace"),
-            "attempt": message.attempt,
-            "dead_at": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        }
-        encoded = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
-        self._publish(DEAD_TOPIC + message.queue, encoded, {}, (), announcement=True)
+        """Publish a death. If the error is so long that no message may have it, its end is left out."""
+        error = letter.error
+        while True:
+            encoded = _obituary(letter, error)
+            try:
+                self._check_size(len(encoded))
+            except TooBigError:
+                if error:
+                    error = error[: len(error) // 2]
+                    continue
+            break
+        self._publish(DEAD_TOPIC + letter.message.queue, encoded, {}, (), announcement=True)
+
+
+def _obituary(letter: DeadLetter, error: bytes | None) -> bytes:
+    message = letter.message
+    moment = datetime.fromtimestamp(letter.dead_at / 1000, UTC)
+    body = {
+        "queue": message.queue.decode("ascii"),
+        "id": message.id.decode("utf-8", "backslashreplace"),
+        "reason": letter.reason,
+        "error": None if error is None else error.decode("utf-8", "backslashreplace"),
+        "attempt": message.attempt,
+        "dead_at": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+    }
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
