@@ -12,6 +12,8 @@ import pytest
 from tests.support import (
     Arg,
     Conn,
+    Connect,
+    ServerProcess,
     Value,
     advance,
     as_bytes,
@@ -269,6 +271,28 @@ def items_of(value: Value) -> tuple[Value, ...]:
     found = getattr(value, "items", None)
     assert isinstance(found, tuple)
     return found
+
+
+def test_an_announcement_is_no_larger_than_a_message_may_be(
+    fresh_virtual_server: ServerProcess, connect: Connect
+) -> None:
+    """The end of a very long error is left out; all else is there, for subscribers and bound queues alike."""
+    conn, a = connect(fresh_virtual_server), connect(fresh_virtual_server)
+    conn.ok("CONFIG", "SET", "max-message-size", 2000)
+    for name in ("q", "log"):
+        conn.ok("QDECLARE", name)
+    conn.integer("QBIND", "#", "log")
+    subscribe(a, "$sys.dead.q")
+    for error in ("x" * 1000, "y" * 100_000, "\n" * 3000):
+        put(conn, "q", "m")
+        settle_all(conn, "q", "REJECT", "ERROR", error)
+        conn.integer("QDEAD", "PURGE", "q")
+        copy = lease_one(conn, "log").body
+        assert len(copy) <= 2000
+        assert [announcement(copy)] == announcements(a)
+        told = str(announcement(copy)["error"])
+        assert error.startswith(told)
+        assert len(told) >= min(len(error), 400)
 
 
 # -- The loop rule
