@@ -20,6 +20,8 @@ _EDGE = r"(?<![0-9a-f-])(?:%s)(?![0-9A-Za-z-])"
 _FORMS = {"id": _ID, "lease": _LEASE, "time": _TIME}
 #: The placeholders.
 KNOWN = re.compile("|".join(f"(?P<{name}>{_EDGE % form})" for name, form in _FORMS.items()))
+#: Times as people read them; of these only the form is looked at.
+_ISO_TIME = re.compile(r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 _NUMBER = r"[0-9]+(?:\.[0-9]+)*"
 #: Lines left out, or items within a line.
 ELLIPSIS = r"^ *\.\.\.\n|(?:, )?\.\.\.(?=[,\]}\"])"
@@ -54,7 +56,7 @@ class Matcher:
         Raises:
             MismatchError: it doesn't.
         """
-        shown, real = _UNSEEN.sub("", shown), _UNSEEN.sub("", real)
+        shown, real = (_ISO_TIME.sub("<moment>", _UNSEEN.sub("", text)) for text in (shown, real))
         pattern, placeholders = self._pattern(shown, loose=loose)
         match = re.fullmatch(pattern, real)
         if match is None:

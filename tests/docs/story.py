@@ -5,7 +5,8 @@ The blocks that are played, by the word behind the fence:
 - `console`: `$ command` and what it prints. `respmq serve ...` starts the server that all that follows is done with;
   `redis-cli` without a command opens a terminal.
 - `redis-cli`: a session in that terminal, `127.0.0.1:6390> command` and the reply. `redis-cli NAME` is another one. A
-  command without a reply waits; the reply stands at the beginning of a later block of that terminal.
+  command without a reply waits; the reply stands at the beginning of a later block of that terminal. So do events
+  for one that has subscribed.
 - `python`, `js`: a program; an `output` block behind it is what it prints. `python forever` is one that never ends: it
   is ended once it has printed that.
 - `toml`: a configuration, loaded; `toml NAME` also writes it to the file that is named in later commands.
@@ -38,7 +39,7 @@ from respmq.cli.serve import serve
 from respmq.config import load_config
 from tests.docs.markdown import Block, blocks, name_of
 from tests.docs.matching import SHOWN_PORT, Matcher, MismatchError
-from tests.docs.terminals import OpenTerminal, Terminal
+from tests.docs.terminals import OpenTerminal, Terminal, listens
 from tests.docs.wire import PROMPT as WIRE_PROMPT
 from tests.docs.wire import WireTerminal, exchange, parse
 from tests.support import Conn, ServerProcess, info, run_to_end, start_server, wait_until
@@ -109,6 +110,8 @@ class Story:
         self._terminals: dict[str, Terminal] = {}
         #: Whether a command has no reply yet.
         self._waiting: dict[str, bool] = {}
+        #: Terminals in which redis-cli shows events.
+        self._listening: set[str] = set()
         self._observer: Conn | None = None
         self._shut_down = False
         self._resp = 2
@@ -251,9 +254,10 @@ class Story:
                 if not self._type(name, step, last=step is steps[-1]):
                     continue
             else:
-                assert wire or self._waiting.get(name), f"{self._where(step.line)}: nothing waits in this terminal"
+                waits = wire or name in self._listening or self._waiting.get(name)
+                assert waits, f"{self._where(step.line)}: nothing waits in this terminal"
             self._waiting[name] = False
-            for part in _replies_of(step) if wire else [step]:
+            for part in _replies_of(step) if wire else _events_of(step) if name in self._listening else [step]:
                 self._compare(part, self._read(name, part), loose=loose, wire=wire)
 
     def _read(self, name: str, step: Step) -> str:
@@ -270,6 +274,8 @@ class Story:
         blocked = 0 if step.shown else self._blocked()
         command = str(step.command).removeprefix(PROMPT).removeprefix(WIRE_PROMPT)
         terminal.send(self._here(self._typed(step.line, command)))
+        if not name.startswith(_WIRE) and listens(command):
+            self._listening.add(name)
         if step.shown == ["(nothing)"]:
             return False
         if not step.shown:
@@ -417,6 +423,16 @@ def _replies_of(step: Step) -> list[Step]:
     if len(replies) == 1:
         return [step]
     return replies
+
+
+def _events_of(step: Step) -> list[Step]:
+    """The events that the page shows in a terminal that has subscribed."""
+    events: list[Step] = []
+    for number, line in enumerate(step.shown, step.line + (step.command is not None)):
+        if not events or line.startswith("1) "):
+            events.append(Step(number, None, []))
+        events[-1].shown.append(line)
+    return [step] if len(events) == 1 else events
 
 
 def _terminal_of(block: Block) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import threading
-from typing import Protocol
+from typing import IO, Protocol
 
 from tests.support import (
     Bool,
@@ -32,6 +32,12 @@ _LETTERS = {"n": "\n", "r": "\r", "t": "\t", "a": "\a", "b": "\b"}
 #: Replies that redis-cli shows as they are.
 _AS_IS = ("info", "lolwut", "client list", "client info")
 
+
+#: Pushes that are no replies to anything.
+_CONSUMER_PUSHES = (b"deliver", b"cancelled")
+
+#: How many items an event has, if not 3, by the line of the first one.
+_EVENT_ITEMS = {'1) "pmessage"\n': 4}
 
 _NO_LOGIN = "(error) NOAUTH Authentication required.\n"
 
@@ -72,6 +78,11 @@ def words(line: str) -> list[bytes]:
         else:
             found.append((plain if single is None else single.replace("\\'", "'")).encode())
     return found
+
+
+def listens(line: str) -> bool:
+    """Whether redis-cli goes on to show what comes after this command, and takes no other."""
+    return line.lower().startswith(("subscribe ", "psubscribe ", "ssubscribe "))
 
 
 def quoted(text: bytes) -> str:
@@ -127,7 +138,7 @@ def _item(value: Value, indent: str, *, within_map: bool) -> str:
 
 
 class ShownTerminal:
-    """A connection whose replies are shown as redis-cli would."""
+    """A connection whose replies are shown as redis-cli would: pushes of consumers with the next reply, before it."""
 
     def __init__(self, port: int, resp: int) -> None:
         self._conn = Conn(port)
@@ -142,10 +153,12 @@ class ShownTerminal:
 
     def read(self) -> str:
         """What is shown as its reply."""
-        reply = self._conn.read()
+        pushes = ""
+        while isinstance(reply := self._conn.read(), Push) and reply.items[0] in _CONSUMER_PUSHES:
+            pushes += show(reply) + "\n"
         if isinstance(reply, bytes) and self._line.lower().startswith(_AS_IS):
             reply = Verbatim(b"txt", reply)
-        text = show(reply)
+        text = pushes + show(reply)
         return text.replace("\r\n", "\n").rstrip("\n") + "\n"
 
     def close(self) -> None:
@@ -154,12 +167,16 @@ class ShownTerminal:
 
 
 class RedisCli:
-    """The real redis-cli, fed through a pipe. A reply ends where that to an ECHO of ours begins."""
+    """The real redis-cli, fed through a pipe. A reply ends where that to an ECHO of ours begins.
+
+    Once it has subscribed it takes no more commands, and shows what comes: arrays with one line for each item.
+    """
 
     def __init__(self, port: int, resp: int) -> None:
         command = ["redis-cli", "--no-raw", "-p", str(port)]
         if resp != 2:
-            command.append(f"-{resp}")
+            # At a terminal it would show them without being told.
+            command += [f"-{resp}", "--show-pushes", "yes"]
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -168,14 +185,18 @@ class RedisCli:
             env={"PATH": "/usr/local/bin:/usr/bin:/bin", "REDISCLI_RCFILE": "/dev/null", "LC_ALL": "C.UTF-8"},
         )
         self._count = 0
+        self._listens = False
 
     def send(self, line: str) -> None:
         """Type a command."""
+        self._listens = listens(line)
         self._type(line)
 
     def read(self) -> str:
         """What is shown as its reply."""
         assert self._process.stdout is not None
+        if self._listens:
+            return self._event(self._process.stdout)
         self._count += 1
         mark = f"end-of-reply-{self._count}"
         self._type(f"ECHO {mark}")
@@ -191,6 +212,20 @@ class RedisCli:
         finally:
             watchdog.cancel()
         raise AssertionError(f"redis-cli ended, or said nothing more for {PATIENCE} s, after {shown!r}")
+
+    def _event(self, stdout: IO[str]) -> str:
+        """What is shown when something comes for one of the subscriptions."""
+        watchdog = threading.Timer(PATIENCE, self._process.kill)
+        watchdog.start()
+        try:
+            shown = stdout.readline()
+            while shown.startswith("Reading messages"):
+                shown = stdout.readline()
+            for _ in range(_EVENT_ITEMS.get(shown, 3) - 1):
+                shown += stdout.readline()
+        finally:
+            watchdog.cancel()
+        return shown
 
     def close(self) -> None:
         """End it."""
