@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from respmq.core.queue import Queue
     from respmq.core.waiting import Deliveries, LeaseWait
 
-#: How many deaths one call of `serve` announces.
+#: How many deaths one call of `serve` announces, and how many times it hands out messages.
 ANNOUNCE_AT_ONCE = 100
+SERVE_AT_ONCE = 1_000
 _UNLIMITED_BUDGET = 1 << 62
 
 
@@ -288,13 +289,13 @@ class Broker(Directory):
     def serve(self) -> None:
         """Hand ready messages to those who wait, the one who has waited longest first, and announce deaths.
 
-        Of very many deaths the first are announced now, the others in the next calls: an announcement can push a
-        message out of a full queue, whose death is announced in turn.
+        Of very many of them the first are done now, the others in the next calls. Announcements may have no end:
+        one can push a message out of a full queue, whose death is announced in turn.
         """
         hub = self._hub
         agenda = hub.agenda
-        announced = 0
-        while agenda:
+        announced = served = 0
+        while agenda and served < SERVE_AT_ONCE:
             if hub.obituaries in agenda:
                 if announced >= ANNOUNCE_AT_ONCE:
                     break
@@ -303,8 +304,8 @@ class Broker(Directory):
                 announced += len(letters)
                 for letter in letters:
                     self.topics.announce(letter)
-            serve_lines(agenda)
-        hub.budget -= announced
+            served += serve_lines(agenda, SERVE_AT_ONCE - served)
+        hub.budget -= announced + served
         if hub.obituaries:
             agenda[hub.obituaries] = None
 

@@ -23,21 +23,25 @@ class Taker(Protocol):
         """The queue is gone."""
 
 
-def serve_lines(agenda: Agenda) -> None:
-    """Serve the lines of the queues on the agenda until nothing is ready or nobody waits.
+def serve_lines(agenda: Agenda, most: int) -> int:
+    """Serve the lines of the queues on the agenda until nothing is ready or nobody waits, or `most` were served.
 
-    Whoever has waited longest is served first, even if the lines of several queues have somebody to serve.
+    Whoever has waited longest is served first, even if the lines of several queues have somebody to serve. Returns how
+    many were served; the queues that are left stay on the agenda.
     """
     heads: list[tuple[int, int, Queue]] = []
-    pushed = 0
+    pushed = served = 0
     while agenda or heads:
+        if served >= most:
+            agenda.update(dict.fromkeys(queue for _, _, queue in heads))
+            break
         while agenda:
             queue, _ = agenda.popitem(last=False)
             if isinstance(queue, Queue) and queue.ready and queue.takers:
                 pushed += 1
                 heappush(heads, (next(iter(queue.takers)).number, pushed, queue))
         if not heads:
-            return
+            break
         number, _, queue = heappop(heads)
         if not (queue.ready and queue.takers):
             continue
@@ -45,4 +49,6 @@ def serve_lines(agenda: Agenda) -> None:
         agenda[queue] = None
         taker = next(iter(queue.takers))
         if taker.number == number:
+            served += 1
             taker.serve()
+    return served
