@@ -10,6 +10,7 @@ from tests.support import (
     Arg,
     Conn,
     Connect,
+    Pinger,
     Push,
     ServerProcess,
     advance,
@@ -358,6 +359,21 @@ def test_a_slow_consumer_that_goes_gives_all_back(connect: Connect) -> None:
         assert stat(b, "q", "in_flight") == 2000
         a.close()
         wait_until(lambda: counts(b, "q", "ready", "in_flight") == (2000, 0), "all is given back")
+
+
+def test_others_are_served_while_a_consumer_takes_very_many(fresh_server: ServerProcess, connect: Connect) -> None:
+    """PREFETCH and a backlog of 100,000: nobody waits until all of them are handed out."""
+    a, b, c = connect(fresh_server, resp=3), connect(fresh_server), connect(fresh_server)
+    b.ok("QDECLARE", "q", "MAXLEN", 100_000)
+    for n in range(100):
+        b.array("QMPUT", "q", *range(1000 * n, 1000 * n + 1000))
+    pinger = Pinger(fresh_server, c)
+    a.start("QCONSUME", "q", "PREFETCH", 1_000_000)
+    while pinger.measure(lambda: stat(b, "q", "ready")):
+        pinger.ping()
+    assert pinger.worst < 0.15
+    assert isinstance(a.read(), bytes)
+    assert [int(pushed(a.read()).body) for _ in range(100_000)] == list(range(100_000))
 
 
 @both_protocols
