@@ -55,7 +55,9 @@ def qdeclare(
     ] = _DEFAULTS.ttl,
     maxdead: Annotated[int, Integer(least=0), Described("Dead letters kept.")] = _DEFAULTS.max_dead,
     dedupe: Annotated[
-        int, Duration(zero=True), Described("How long an id is remembered after its put; 0: as long as its message is in the queue.")
+        int,
+        Duration(zero=True),
+        Described("How long an id is remembered after its put; 0: as long as its message is in the queue."),
     ] = _DEFAULTS.dedupe,
 ) -> None:
     """Creates a queue, or confirms that it exists with equal settings.

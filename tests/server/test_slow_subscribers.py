@@ -11,7 +11,9 @@ from tests.support import (
     Conn,
     Connect,
     Map,
+    Push,
     ServerProcess,
+    Value,
     as_int,
     encode,
     info,
@@ -286,6 +288,23 @@ def test_nothing_comes_behind_the_answer_to_quit(resp: int, connect: Connect, fr
     found = lease_one(b, "q")
     assert (found.body, found.attempt) == (b"m", 1)
     assert a.read_to_end().endswith(b"\r\n+OK\r\n")
+
+
+def test_another_protocol_while_events_wait(fresh_server: ServerProcess, connect: Connect) -> None:
+    """Events that came before HELLO 2 are pushes and stand before its answer, those that came after are arrays."""
+    a, b = connect(fresh_server, resp=3), connect(fresh_server)
+    subscribe(a, "t")
+    publish(b, "t", numbered(500, 50_000), batch=10)
+    a.start("HELLO", 2)
+    wait_until(lambda: " resp=2 " in b.text("CLIENT", "LIST", "TYPE", "pubsub"), "it speaks RESP2")
+    publish(b, "t", numbered(10, 10))
+    before: list[Value] = []
+    while isinstance(value := a.read(), Push):
+        before.append(value)
+    assert numbers([event(one) for one in before]) == list(range(500))
+    assert isinstance(value, list)
+    assert value[0] == b"server"
+    assert [items_of for items_of in a.read_many(10) if not isinstance(items_of, list)] == []
 
 
 def test_a_sleeper_that_goes_leaves_nothing(fresh_server: ServerProcess, connect: Connect) -> None:
