@@ -137,6 +137,9 @@ class Client:
 
     def speak(self, version: int) -> None:
         """Answer in RESP2 or RESP3 from now on."""
+        if self._mailbox is not None:
+            # They are encoded already.
+            self._mailbox.relieve_all()
         self.resp3 = version == 3
         self.refresh()
 
