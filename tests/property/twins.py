@@ -379,9 +379,9 @@ class Twins:
         self.follow(to)
 
     def tick_in_slices(self, budget: int) -> None:
-        """What is due at the next moment, a little at a time; nobody waits, who would notice."""
+        """What is due at the next moment, a little at a time, if there is nobody who would notice."""
         moment = self.model.next_moment()
-        if moment is None or self.model.line:
+        if moment is None or self.model.line or self.model.consumers:
             return
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(respmq.core.broker, "TICK_BUDGET", budget)
