@@ -291,6 +291,12 @@ class ModelQueue:
         found = [item.describe(self.name) for item in self.items if item.id == id]
         return next(iter(found + [x.describe(self.name) for x in reversed(self.dead) if x.item.id == id]), None)
 
+    def kinds_due(self, moment: int) -> int:
+        """Of how many kinds is what falls due at a moment: leases, TTLs, delays."""
+        leases = any(item.grant is not None and item.grant.deadline <= moment for item in self.inside("leased"))
+        ttls = any(item.dies_at is not None and item.dies_at <= moment for item in self.waiting)
+        return leases + ttls + any(item.due <= moment for item in self.inside("delayed"))
+
     def moments(self) -> list[int]:
         """When something falls due here."""
         leased = [item.grant.deadline for item in self.items if item.state == "leased" and item.grant]

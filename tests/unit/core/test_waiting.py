@@ -113,6 +113,17 @@ def test_whichever_queue_becomes_ready_first_the_one_who_has_waited_longest_is_s
     assert (only_q.answer, both.answer, only_r.answer) == ([b"q1"], [b"r1"], None)
 
 
+def test_who_comes_to_the_head_of_one_queue_waits_for_those_who_stand_longer_at_another() -> None:
+    bench = Bench()
+    bench.declare(b"r")
+    first, second, third = bench.wait(b"r", b"q"), bench.wait(b"q"), bench.wait(b"q", b"r")
+    bench.broker.put(b"q", b"q1")
+    bench.broker.put_many(b"r", (b"r1", b"r2"))
+    bench.broker.serve()
+    # The third would take q1, too, and comes to the head of r's line before the second was served.
+    assert (first.answer, second.answer, third.answer) == ([b"r1"], [b"q1"], [b"r2"])
+
+
 def test_all_queues_come_to_a_moment_before_anybody_is_served() -> None:
     bench = Bench()
     bench.declare(b"r")
