@@ -331,7 +331,7 @@ def test_deliveries_are_never_dropped(connect: Connect) -> None:
     """Far more than max-pending for a consumer that doesn't read: all come, in order, though its events don't."""
     with start_server("--max-pending", "10") as server:
         a, b = connect(server, resp=3), connect(server)
-        b.ok("QDECLARE", "q", "MAXLEN", 100_000)
+        b.ok("QDECLARE", "q", "MAXLEN", 100_000, "ACKTIMEOUT", "1h")
         consume(a, "q", "PREFETCH", 100_000)
         subscribe(a, "t")
         body = b"x" * 10_000
@@ -352,7 +352,7 @@ def test_a_slow_consumer_that_goes_gives_all_back(connect: Connect) -> None:
     """Also what was never read."""
     with start_server() as server:
         a, b = connect(server, resp=3), connect(server)
-        b.ok("QDECLARE", "q", "RETRYDELAY", 0)
+        b.ok("QDECLARE", "q", "RETRYDELAY", 0, "ACKTIMEOUT", "1h")
         consume(a, "q", "PREFETCH", 100_000)
         for _ in range(20):
             b.pipeline([("QPUT", "q", "x" * 10_000)] * 100)
@@ -364,7 +364,7 @@ def test_a_slow_consumer_that_goes_gives_all_back(connect: Connect) -> None:
 def test_others_are_served_while_a_consumer_takes_very_many(fresh_server: ServerProcess, connect: Connect) -> None:
     """PREFETCH and a backlog of 100,000: nobody waits until all of them are handed out."""
     a, b, c = connect(fresh_server, resp=3), connect(fresh_server), connect(fresh_server)
-    b.ok("QDECLARE", "q", "MAXLEN", 100_000)
+    b.ok("QDECLARE", "q", "MAXLEN", 100_000, "ACKTIMEOUT", "1h")
     for n in range(100):
         b.array("QMPUT", "q", *range(1000 * n, 1000 * n + 1000))
     pinger = Pinger(fresh_server, c)
