@@ -35,10 +35,13 @@ class Leases:
     `holders` are those that have to be told when a lease ends.
     """
 
-    __slots__ = ("_granted", "_odd", "_odd_ends", "holders", "late", "standard")
+    __slots__ = ("_first_end", "_granted", "_odd", "_odd_ends", "holders", "late", "standard")
 
     def __init__(self) -> None:
         self.standard: dict[bytes, Message] = {}
+        #: None of them ends before this moment (0: not known). To find the first one means to pass over the places of
+        #: all that stood before it and are gone, which may be very many: so it is looked for only when this has come.
+        self._first_end = 0
         #: With the number under which the heap knows the lease: one that was renewed and then cut back to where it
         #: ended before has an older entry there, which must not count a second time.
         self._odd: dict[bytes, tuple[int, Message]] = {}
@@ -104,12 +107,15 @@ class Leases:
     def expired(self, now: int, most: int) -> list[tuple[bytes, Message]]:
         """End the leases whose time is over, at most `most`, and return them in the order in which they ended."""
         ended: list[tuple[bytes, Message]] = []
-        for token, message in self.standard.items():
-            if message.deadline > now or len(ended) >= most:
-                break
-            ended.append((token, message))
-        for token, _ in ended:
-            del self.standard[token]
+        if self._first_end <= now:
+            self._first_end = 0
+            for token, message in self.standard.items():
+                if message.deadline > now or len(ended) >= most:
+                    self._first_end = message.deadline
+                    break
+                ended.append((token, message))
+            for token, _ in ended:
+                del self.standard[token]
         if not self._odd:
             return ended
         from_odd = False
@@ -128,11 +134,15 @@ class Leases:
 
     def next_expiry(self) -> int | None:
         """A moment before which no lease ends, near the one at which the first does; None if there are none."""
-        first = next(iter(self.standard.values()), None)
+        first = None
+        if self.standard:
+            if not self._first_end:
+                self._first_end = next(iter(self.standard.values())).deadline
+            first = self._first_end
         odd = self._odd_ends.next() if self._odd else None
         if first is None:
             return None if odd is None else odd[0]
-        return first.deadline if odd is None else min(first.deadline, odd[0])
+        return first if odd is None else min(first, odd[0])
 
     def __iter__(self) -> Iterator[Message]:
         """The leased messages in the order in which their leases end."""

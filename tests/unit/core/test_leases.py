@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from respmq.core.leases import Leases
 from respmq.core.model import LEASED, Message
 from tests.unit.core.bench import message
@@ -111,3 +113,43 @@ def test_a_holder_is_told_once() -> None:
         leases.end_hold(token)
     assert holder.told == [b"a"]
     assert not leases.holders
+
+
+def test_the_first_to_end_is_not_looked_for_among_all_that_are_gone() -> None:
+    """A queue whose leases are settled in order would look longer and longer for the one that stands first."""
+
+    def cost(many: int) -> float:
+        leases = Leases()
+        for i in range(many):
+            grant(leases, b"%d" % i, 1_000 + i)
+        for i in range(many - 10):
+            leases.pop(b"%d" % i)
+        began = time.process_time()
+        for now in range(500):
+            assert leases.expired(now, 100) == []
+            assert leases.next_expiry() == 1_000 + many - 10
+        return time.process_time() - began
+
+    cost(1_000)
+    assert min(cost(200_000) for _ in range(3)) < 10 * max(min(cost(2_000) for _ in range(3)), 0.0005)
+
+
+def test_the_first_to_end_is_known_again_when_it_has_ended_or_gone() -> None:
+    leases = Leases()
+    for token, deadline in ((b"a", 10), (b"b", 20), (b"c", 30)):
+        grant(leases, token, deadline)
+    assert leases.next_expiry() == 10
+    leases.pop(b"a")
+    # A moment before which none ends: it is looked for anew when that has come.
+    assert leases.next_expiry() in {10, 20}
+    assert leases.expired(10, 100) == []
+    assert leases.next_expiry() == 20
+    assert [token for token, _ in leases.expired(25, 100)] == [b"b"]
+    assert leases.next_expiry() == 30
+    leases.pop(b"c")
+    assert leases.next_expiry() is None
+    grant(leases, b"d", 40)
+    assert (leases.next_expiry() or 0) <= 40
+    assert leases.expired(39, 100) == []
+    assert leases.next_expiry() == 40
+    assert [token for token, _ in leases.expired(40, 100)] == [b"d"]
