@@ -15,7 +15,7 @@ from respmq import errors
 from respmq.commands.flags import acl_categories
 from respmq.commands.registry import load
 from respmq.commands.spec import Spec
-from respmq.core.broker import Broker
+from respmq.engine.memory import MemoryEngine
 from respmq.errors import BrokerError
 from tests.unit.rig import Rig
 
@@ -98,7 +98,7 @@ WORD = r"[a-z0-9][a-z0-9_-]*"
 #: `<A | B>` or `value`, perhaps with a second value behind it, perhaps `value [value ...]`.
 VALUES = rf"(?:<[A-Z-]+(?: \| [A-Z-]+)*>|{WORD})(?: (?:{WORD}|\[{WORD} \.\.\.\]))?"
 OPTION = re.compile(rf"\[(?:[A-Z-]+(?: {VALUES})?(?: \.\.\.)?|[A-Z-]+(?: \| [A-Z-]+)+)\]")
-OPTIONAL = re.compile(rf"\[(?:{WORD}(?: \.\.\.)?|<[A-Z-]+(?: \| [A-Z-]+)*>)\]")
+OPTIONAL = re.compile(rf"\[(?:{WORD}(?: {WORD})*(?: \.\.\.)?|<[A-Z-]+(?: \| [A-Z-]+)*>)\]")
 NAME = re.compile(r"[A-Z]+(?:-[A-Z]+)*(?![a-z])")
 REQUIRED = re.compile(rf"{WORD}|<[A-Z-]+(?: \| [A-Z-]+)*>")
 
@@ -194,8 +194,9 @@ def test_the_short_way_of_a_command_takes_its_words() -> None:
     plain = {spec.name: spec.plain for spec in SPECS.values() if spec.plain is not None}
     assert plain
     for name, short in plain.items():
-        parameters = list(inspect.signature(getattr(Broker, short.method)).parameters)[1:]
+        parameters = list(inspect.signature(getattr(MemoryEngine, short.one)).parameters)[1:]
         assert len(parameters) == short.words - 1, name
+        assert len(inspect.signature(getattr(MemoryEngine, short.stretch)).parameters) == 3
         low, high = SPECS[name].direct
         assert low <= short.words <= high
 

@@ -54,6 +54,11 @@ def encode_delivery(message: Message, head: bytes = b"*5") -> bytes:
     )
 
 
+def encode_single_deliveries(messages: list[Message | None]) -> bytes:
+    """The replies of several QLEASEs of one message each, one behind the other; None where there was no message."""
+    return b"".join([b"*0\r\n" if message is None else encode_delivery(message, b"*1\r\n*5") for message in messages])
+
+
 def encode_deliveries2(values: list[Any]) -> bytes:
     """The reply of QLEASE in RESP2: messages, or with FULL their descriptions."""
     if not values:

@@ -22,13 +22,13 @@ from respmq.commands.arguments import (
     QueueName,
 )
 from respmq.commands.context import Context
-from respmq.commands.deliveries import encode_deliveries2
+from respmq.commands.deliveries import encode_single_deliveries
 from respmq.commands.registry import command
-from respmq.commands.replies import BULK_OR_NULL, BULKS, DELIVERIES, INTEGER, MAP_OR_NULL, MAPS
+from respmq.commands.replies import BULK_OR_NULL, DELIVERIES, IDS, INTEGER, MAP_OR_NULL, MAPS
 from respmq.commands.spec import Plain
 from respmq.core.model import DELAYED, LEASED, READY, Extra
 from respmq.errors import InvalidRequestError
-from respmq.resp.writer import encode_id, encode_integer
+from respmq.resp.writer import encode_flags, encode_ids
 
 if TYPE_CHECKING:
     from respmq.core.model import Description
@@ -43,7 +43,7 @@ _STATES = {"READY": READY, "DELAYED": DELAYED, "LEASED": LEASED}
     reply=BULK_OR_NULL.saying("bulk string: the message's id; null if the id is a duplicate"),
     errors=("NOQUEUE", "INVALIDNAME", "QUEUEFULL", "TOOBIG", "OOM"),
     flags=("write", "denyoom", "fast"),
-    plain=Plain(3, "put_plain", encode_id),
+    plain=Plain(3, "put_one", "put_stretch", encode_ids),
 )
 def qput(
     ctx: Context,
@@ -69,7 +69,7 @@ def qput(
 @command(
     "QMPUT",
     group="message",
-    reply=BULKS.saying("array of the messages' ids"),
+    reply=IDS,
     errors=("NOQUEUE", "INVALIDNAME", "QUEUEFULL", "TOOBIG", "OOM"),
     flags=("write", "denyoom"),
     complexity="O(N) with N messages",
@@ -86,7 +86,7 @@ def qmput(ctx: Context, queue: QueueName, *body: Body) -> list[bytes]:
     errors=("NOQUEUE", "INVALIDNAME", "UNBLOCKED"),
     flags=("write", "blocking"),
     complexity="O(N) with N messages leased",
-    plain=Plain(2, "lease_one", encode_deliveries2),
+    plain=Plain(2, "lease_one", "lease_stretch", encode_single_deliveries),
 )
 def qlease(
     ctx: Context,
@@ -115,7 +115,7 @@ def qlease(
     errors=("NOQUEUE", "INVALIDNAME"),
     flags=("write", "fast"),
     complexity="O(N) with N leases",
-    plain=Plain(3, "ack_one", encode_integer),
+    plain=Plain(3, "ack_one", "ack_stretch", encode_flags),
 )
 def qack(ctx: Context, queue: QueueName, *leases: Lease) -> int:
     """Settles leases as done; their messages are gone."""

@@ -12,6 +12,7 @@ from respmq.resp.writer import (
     encode3,
     encode_array,
     encode_bulk,
+    encode_ids,
     encode_integer,
     encode_push,
 )
@@ -49,6 +50,10 @@ def _bulk_or_null3(value: bytes | None) -> bytes:
     return b"_\r\n" if value is None else encode_bulk(value)
 
 
+def _id_array(ids: list[bytes]) -> bytes:
+    return b"*%d\r\n" % len(ids) + encode_ids(ids)
+
+
 def _bulks(values: list[bytes]) -> bytes:
     return b"*%d\r\n" % len(values) + b"".join(map(encode_bulk, values))
 
@@ -69,6 +74,7 @@ OK = Reply("`OK`", _ok, _ok)
 INTEGER = Reply("integer", encode_integer, encode_integer)
 BULK = Reply("bulk string", encode_bulk, encode_bulk)
 BULK_OR_NULL = Reply("bulk string or null", _bulk_or_null2, _bulk_or_null3)
+IDS = Reply("array of the messages' ids", _id_array, _id_array)
 BULKS = Reply("array of bulk strings", _bulks, _bulks)
 DELIVERIES = Reply("array of deliveries", encode_deliveries2, encode_deliveries3)
 MAP = Reply("map")

@@ -69,12 +69,20 @@ class Parameter:
 class Plain:
     """A short way for the most usual call of a command, one of `words` words in which nothing has to be parsed.
 
-    `method` of the engine does the same as the command's function, and takes the words behind the name; `encode` writes
-    what it returns, the same in both protocols. Only for commands whose time decides how fast the broker is.
+    `one` is a method of the engine that does the same as the command's function and takes the words behind the name;
+    what it returns is written the same in both protocols.
+
+    Several such calls on one queue in a row are a stretch. `stretch` is a method of the engine that takes the queue's
+    name and the last word of each call, and does the first ones of them, or all: it returns what came out of each, in
+    order. Or it returns None, without having done anything, where something has to be looked at between the calls; then
+    they are run one by one, as any other. `encode` writes the replies.
+
+    Only for commands whose time decides how fast the broker is.
     """
 
     words: int
-    method: str
+    one: str
+    stretch: str
     encode: Callable[[Any], bytes]
 
 

@@ -23,7 +23,7 @@ from respmq.core.waiting import Waiter, take
 from respmq.errors import InvalidRequestError, OutOfMemoryError, TooBigError, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from respmq.core.consumers import Sink
     from respmq.core.model import Extra
@@ -171,18 +171,6 @@ class Broker(Directory):
             _check_delay(delay, queue.settings.ttl, None if extra is None else extra.ttl)
         return queue.put(body, id, priority, delay, extra)
 
-    def put_plain(self, name: bytes, body: bytes) -> bytes:
-        """`put` without options, by a shorter way.
-
-        Raises:
-            BrokerError: as `put`.
-        """
-        queue = self._queues.get(name)
-        if queue is None or len(body) > self.max_message_size or self._hub.used > self.max_memory:
-            # An id of our own is no duplicate: None can't come back.
-            return self.put(name, body) or b""
-        return queue.put_plain(body)
-
     def put_many(self, name: bytes, bodies: tuple[bytes, ...]) -> list[bytes]:
         """Store all of `bodies` or, on an error, none; return the ids.
 
@@ -254,19 +242,8 @@ class Broker(Directory):
             return [describe(m) for m in taken] if full else taken
         return self._wait(queues, count, wait, lease, known, full=full)
 
-    def lease_one(self, name: bytes) -> list[Message]:
-        """`lease` of one message without options, by a shorter way.
-
-        Raises:
-            QueueNotFoundError: no such queue.
-        """
-        queue = self._queues.get(name)
-        if queue is None:
-            return self.declaring((name,), lambda: self.lease_one(name))
-        return queue.take_one() if queue.ready else []
-
     def _wait(
-        self, queues: list[Queue], count: int, wait: int, lease: int | None, request: Request | None, *, full: bool
+        self, queues: Sequence[Queue], count: int, wait: int, lease: int | None, request: Request | None, *, full: bool
     ) -> LeaseWait:
         waiter = Waiter(self._next_taker(), queues, count, lease, request, self._hub.deadlines)
         waiter.full = full
@@ -355,15 +332,6 @@ class Broker(Directory):
         """
         queue = self._queues.get(name)
         return self.find(name).ack(tokens) if queue is None else queue.ack(tokens)
-
-    def ack_one(self, name: bytes, token: bytes) -> int:
-        """`ack` of one lease, by a shorter way.
-
-        Raises:
-            QueueNotFoundError: no such queue.
-        """
-        queue = self._queues.get(name)
-        return (self.find(name) if queue is None else queue).ack_one(token)
 
     def nack(self, name: bytes, token: bytes, delay: int | None = None, error: bytes | None = None) -> int:
         """Settle a lease as failed: the message is retried after `delay` (None: the backoff), or dies. 0: it was stale.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from respmq.core.model import QueueSettings
 from respmq.core.names import check_name
-from respmq.core.queue import Queue
+from respmq.core.plain import PlainQueue
 from respmq.core.stats import QueueStats
 from respmq.core.waiting import Waiter
 from respmq.errors import BrokerError, QueueConfigConflictError, QueueNotFoundError, quote
@@ -30,7 +30,7 @@ class Directory:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._queues: dict[bytes, Queue] = {}
+        self._queues: dict[bytes, PlainQueue] = {}
         #: Whether a put, lease or consumer for a queue that isn't there declares it with the defaults.
         self.auto_declare = False
 
@@ -44,7 +44,7 @@ class Directory:
         queue = self._queues.get(name)
         if queue is None:
             check_name(name)
-            self._queues[name] = Queue(name, settings, self._hub)
+            self._queues[name] = PlainQueue(name, settings, self._hub)
             return
         differing = [
             f"{SETTING_NAMES[field.name].upper()} is {_shown(field.name, queue.settings)}, "
@@ -106,7 +106,7 @@ class Directory:
             bytes=queue.bytes,
         )
 
-    def find(self, name: bytes) -> Queue:
+    def find(self, name: bytes) -> PlainQueue:
         """The queue with a name.
 
         Raises:

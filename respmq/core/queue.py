@@ -24,7 +24,7 @@ from respmq.core.model import DELAYED, GONE, LEASED, READY, DeadLetter, Extra, M
 from respmq.errors import QueueFullError, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from respmq.core.consumers import Consumer
     from respmq.core.hub import Hub
@@ -90,28 +90,25 @@ class Queue:
         self._enter(message, delay)
         return id
 
-    def put_plain(self, body: bytes) -> bytes:
-        """`put` without options, by a shorter way, and return the id.
-
-        Raises:
-            QueueFullError: as `put`.
-        """
-        if not self._plain or self.ready + self.delayed >= self.settings.max_len:
-            # An id of our own is no duplicate: None can't come back.
-            return self.put(body, None, 0, 0, None) or b""
+    def put_plain(self, bodies: Sequence[bytes], size: int) -> list[bytes]:
+        """Store messages of `size` bytes in all in a plain queue that has room, by a shorter way; returns the ids."""
         hub = self._hub
-        id = self._ids.make(hub.now)
-        message = Message(self.name, id, body, 0, hub.now, None)
-        self.live[id] = message
-        size = len(body)
+        now = hub.now
+        name, live, append, make_id = self.name, self.live, self._line.append, self._ids.make
+        ids: list[bytes] = []
+        for body in bodies:
+            id = make_id(now)
+            message = Message(name, id, body, 0, now, None)
+            live[id] = message
+            append(message)
+            ids.append(id)
         self.bytes += size
-        hub.used += size + MESSAGE_OVERHEAD
-        self.enqueued += 1
-        self.ready += 1
-        self._line.append(message)
+        hub.used += size + len(ids) * MESSAGE_OVERHEAD
+        self.enqueued += len(ids)
+        self.ready += len(ids)
         if self.takers:
             hub.agenda[self] = None
-        return id
+        return ids
 
     def put_many(self, bodies: tuple[bytes, ...]) -> list[bytes]:
         """Store all of `bodies` and return their ids.
@@ -120,7 +117,10 @@ class Queue:
             QueueFullError: there is no room for all; none is stored.
         """
         self._make_room(len(bodies))
-        return [self.put_plain(body) for body in bodies]
+        if self._plain:
+            return self.put_plain(bodies, sum(map(len, bodies)))
+        # None doesn't come back: an id of our own is no duplicate.
+        return [id for body in bodies if (id := self.put(body, None, 0, 0, None)) is not None]
 
     def _make_room(self, count: int) -> None:
         settings = self.settings
@@ -183,30 +183,6 @@ class Queue:
         if taken and deadline < self._alarm.at:
             self._alarm.arm(deadline)
 
-    def take_one(self) -> list[Message]:
-        """`take` of one message for ACKTIMEOUT, by a shorter way; returns it, or nothing."""
-        hub = self._hub
-        message = self._line.pop()
-        while message is not None and 0 < message.expires_at <= hub.now:
-            self.ready -= 1
-            self._lapse(message)
-            message = self._line.pop()
-        if message is None:
-            return []
-        self.ready -= 1
-        message.expires_at = 0
-        message.state = LEASED
-        message.attempt += 1
-        if message.lease is not None:
-            self.leases.late.pop(message.lease, None)
-        message.lease = token = hub.tokens.make()
-        message.deadline = deadline = hub.now + self.settings.ack_timeout
-        self.leases.standard[token] = message
-        self.delivered += 1
-        if deadline < self._alarm.at:
-            self._alarm.arm(deadline)
-        return [message]
-
     def ack(self, tokens: tuple[bytes, ...]) -> int:
         """Settle leases as done and return how many there were."""
         standard = self.leases.standard
@@ -227,17 +203,6 @@ class Queue:
             count += 1
         self.acked += count
         return count
-
-    def ack_one(self, token: bytes) -> int:
-        """`ack` of one lease, by a shorter way."""
-        message = self.leases.standard.pop(token, None)
-        if message is None:
-            return self.ack((token,))
-        if self.leases.holders:
-            self.leases.end_hold(token)
-        self._discard(message)
-        self.acked += 1
-        return 1
 
     def fail(self, token: bytes, delay: int | None, error: bytes | None) -> int:
         """Settle a lease as failed: back after `delay` (None: the backoff), or dead after the last attempt."""

@@ -9,7 +9,7 @@ from respmq.errors import QueueNotFoundError
 from respmq.pending import Pending
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from respmq.core.deadlines import Deadline, Deadlines
     from respmq.core.queue import Queue
@@ -61,7 +61,7 @@ class Waiter:
     def __init__(
         self,
         number: int,
-        queues: list[Queue],
+        queues: Sequence[Queue],
         count: int,
         lease: int | None,
         request: Request | None,

@@ -31,7 +31,6 @@ _ARRAY = ord("*")
 #: What hiredis must not see: long counts (it would reserve the memory), and what it would show as bytes or as a list
 #: though it is a verbatim string, a map, a set, a push or an attribute. (A body may begin like that, too: no harm.)
 _DOUBTFUL = re.compile(rb"\n(?:\*\d{6}|[=%~>|])")
-_ONLY_LISTS = {list}
 
 #: Where a piece is shorter or has no second request within so many bytes, hiredis and its guard cost more than a split.
 _SHORT = 256
@@ -120,13 +119,13 @@ class FastParser:
 
     def _certain(self, found: list[object], piece: bytes) -> list[Request] | None:
         """`found` as requests, if it is exactly what `piece` says."""
-        if set(map(type, found)) != _ONLY_LISTS or not all(found):
+        if not all(found):
             return None
         requests = cast("list[Request]", found)
         try:
             text = b"".join(chain.from_iterable(requests))
         except TypeError:
-            # Something in it is no byte string.
+            # Something in it is no list of byte strings.
             return None
         line_ends = len(requests) + 2 * sum(map(len, requests))
         if b"\r" in text:

@@ -52,7 +52,6 @@ Answer = (
 )
 
 OK = b"+OK\r\n"
-_ID_LENGTH = 32
 
 
 class _Integers(dict[int, bytes]):
@@ -71,9 +70,14 @@ def encode_bulk(value: bytes) -> bytes:
     return b"$%d\r\n%b\r\n" % (len(value), value)
 
 
-def encode_id(value: bytes) -> bytes:
-    """A bulk string that nearly always has 32 bytes, as the ids have that the broker makes."""
-    return b"$32\r\n" + value + b"\r\n" if len(value) == _ID_LENGTH else encode_bulk(value)
+def encode_ids(ids: list[bytes]) -> bytes:
+    """Bulk strings of 32 bytes, as the ids are that the broker makes, one behind the other."""
+    return b"$32\r\n" + b"\r\n$32\r\n".join(ids) + b"\r\n"
+
+
+def encode_flags(values: list[int]) -> bytes:
+    """Integers that are 0 or 1, one behind the other."""
+    return b":1\r\n" * len(values) if all(values) else b"".join(map(encode_integer, values))
 
 
 def encode_error(error: BrokerError) -> bytes:

@@ -17,7 +17,7 @@ import trio
 
 from respmq.commands.registry import load
 from respmq.config import ConfigError
-from respmq.core.broker import Broker
+from respmq.engine.memory import MemoryEngine
 from respmq.server.reactor import Reactor
 from respmq.server.state import State
 
@@ -189,7 +189,7 @@ async def serve(
         ready: called with the addresses once clients can connect.
     """
     wall = Clock()
-    engine = Broker(wall(), os.urandom, random.uniform)
+    engine = MemoryEngine(wall(), os.urandom, random.uniform)
     clock = (lambda: engine.now) if config.virtual_clock else wall
     state = State(config, engine, load(), time.perf_counter_ns, notice)
     state.listening = addresses(listeners)

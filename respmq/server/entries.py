@@ -50,22 +50,23 @@ UNKNOWN = build_spec(
 class Entry:
     """One command or subcommand. `low` to `high` words can be passed to `run` as they are, without parsing.
 
-    A call of `plain_words` words, if that isn't 0, has a short way: `plain` is a method of the engine that takes them,
-    `encode_plain` writes what it returns, in both protocols.
+    Calls of `plain_words` words, if that isn't 0, have a short way: `plain_one` is a method of the engine that does
+    one, `plain_stretch` one that does several, `encode_stretch` writes what that returns (see `respmq.commands.spec`).
     """
 
     __slots__ = (
         "calls",
         "encode2",
         "encode3",
-        "encode_plain",
+        "encode_stretch",
         "failed",
         "high",
         "low",
         "may_block",
         "nanos",
         "no_auth",
-        "plain",
+        "plain_one",
+        "plain_stretch",
         "plain_words",
         "pushes",
         "rejected",
@@ -78,8 +79,9 @@ class Entry:
         self.spec = spec
         plain = spec.plain
         self.plain_words = 0 if plain is None else plain.words
-        self.plain: Callable[..., Any] = spec.function if plain is None else getattr(engine, plain.method)
-        self.encode_plain: Callable[[Any], bytes] = spec.reply.encode2 if plain is None else plain.encode
+        self.plain_one: Callable[..., Any] = spec.function if plain is None else getattr(engine, plain.one)
+        self.plain_stretch: Callable[..., Any] = spec.function if plain is None else getattr(engine, plain.stretch)
+        self.encode_stretch: Callable[[Any], bytes] = spec.reply.encode2 if plain is None else plain.encode
         self.run = spec.function
         self.low, self.high = spec.direct
         self.encode2 = spec.reply.encode2

@@ -73,6 +73,12 @@ class Session(Client):
                 if not arrived:
                     return
                 data = b""
+                if len(arrived) == 1:
+                    if not self._run_alone(arrived[0]) and self._requests is None:
+                        self._requests = iter(())
+                    elif not reader.more:
+                        return
+                    continue
                 self._requests = requests = iter(arrived)
             if self._run(requests):
                 self._requests = None
@@ -82,54 +88,87 @@ class Session(Client):
     def _run(self, requests: Iterator[list[bytes]]) -> bool:
         """Run requests; True when all have been, False when something has to happen before the next one.
 
-        A plain call, which is what nearly all of them are, has a short way of its own. Its cost doesn't depend on what
-        it is given, so plain calls are timed together, as long as they are of the same command.
+        Plain calls of one command on one queue in a row, as pipelines have them, are gathered and run as one stretch.
         """
-        server = self.server
-        out = self.out
-        unserved = self.engine.unserved
-        find = server.entries.by_name.get
+        find = self.server.entries.by_name.get
         running: Entry | None = None
-        count = began = 0
+        queue = b""
+        stretch: list[list[bytes]] = []
         for args in requests:
             entry = find(args[0])
-            if entry is None or entry.plain_words != len(args) or self.guarded:
-                if running is not None:
-                    self._account(running, count, began)
-                    running = None
-                if not self._run_one(entry, args, requests):
+            if entry is not None and entry.plain_words == len(args) and not self.guarded:
+                if entry is running and args[1] == queue:
+                    stretch.append(args)
+                    continue
+                if running is not None and not self._run_stretch(running, queue, stretch):
+                    self._requests = chain(stretch, (args,), requests)
                     return False
-                continue
-            if entry is not running:
-                if running is not None:
-                    self._account(running, count, began)
                 running = entry
-                count = 0
-                began = server.timer()
-            count += 1
-            try:
-                result = entry.plain(args[1]) if entry.plain_words == 2 else entry.plain(args[1], args[2])
-                if entry.may_block and result:
-                    self.handed.append(result)
-                reply = entry.encode_plain(result)
-            except BrokerError as error:
-                server.failed(entry, error)
-                reply = encode_error(error)
-            out.append(reply)
-            if unserved:
-                self.engine.serve()
-            if len(reply) > _LARGE and self._is_stalled(reply):
-                self._account(entry, count, began)
+                queue = args[1]
+                stretch = [args]
+                continue
+            if running is not None:
+                if not self._run_stretch(running, queue, stretch):
+                    self._requests = chain(stretch, (args,), requests)
+                    return False
+                running = None
+            if not self._run_one(entry, args, requests):
                 return False
-        if running is not None:
-            self._account(running, count, began)
+        if running is not None and not self._run_stretch(running, queue, stretch):
+            self._requests = iter(stretch)
+            return False
         return True
 
-    def _account(self, entry: Entry, count: int, began: int) -> None:
-        """Count plain calls of one command that began at `began`."""
+    def _run_alone(self, args: list[bytes]) -> bool:
+        """Run a request that came without others; False when something has to happen before the next one."""
+        entry = self.server.entries.by_name.get(args[0])
+        if entry is None or entry.plain_words != len(args) or self.guarded:
+            return self._run_one(entry, args, iter(()))
+        began = self.server.timer()
+        try:
+            result = entry.plain_one(args[1]) if entry.plain_words == 2 else entry.plain_one(args[1], args[2])
+            if entry.may_block and result:
+                self.handed.append(result)
+            reply = entry.encode2(result)
+        except BrokerError as error:
+            self.server.failed(entry, error)
+            reply = encode_error(error)
+        self._answer_plain(entry, reply, 1, began)
+        return not self.stalled
+
+    def _run_stretch(self, entry: Entry, queue: bytes, stretch: list[list[bytes]]) -> bool:
+        """Run plain calls and remove them from `stretch`; False if the client has to read before the next one."""
+        while stretch:
+            began = self.server.timer()
+            results = entry.plain_stretch(queue, [args[-1] for args in stretch])
+            if results is None:
+                return self._run_each(entry, stretch)
+            if entry.may_block:
+                self.handed.append(results)
+            self._answer_plain(entry, entry.encode_stretch(results), len(results), began)
+            del stretch[: len(results)]
+            if self.stalled:
+                return False
+        return True
+
+    def _answer_plain(self, entry: Entry, reply: bytes, count: int, began: int) -> None:
+        """Answer `count` plain calls that began at `began`, and do what follows from them."""
+        self.out.append(reply)
         entry.calls += count
         entry.nanos += self.server.timer() - began
         self.last_entry = entry
+        if self.engine.unserved:
+            self.engine.serve()
+        if len(reply) > _LARGE:
+            self._count_unread(reply)
+
+    def _run_each(self, entry: Entry, stretch: list[list[bytes]]) -> bool:
+        """Run plain calls one by one and remove them from `stretch`."""
+        while stretch:
+            args = stretch.pop(0)
+            if not self._run_one(entry, args, iter(())):
+                return False
+        return True
 
     def _run_one(self, entry: Entry | None, args: list[bytes], requests: Iterator[list[bytes]]) -> bool:
         """Run a request that is not a plain call; False when something has to happen before the next one."""
@@ -172,13 +211,14 @@ class Session(Client):
         self._show(entry, args)
         if self.engine.unserved:
             self.engine.serve()
-        return not (self.closing or self.stalled or (len(reply) > _LARGE and self._is_stalled(reply)))
+        if len(reply) > _LARGE:
+            self._count_unread(reply)
+        return not (self.closing or self.stalled)
 
-    def _is_stalled(self, reply: bytes) -> bool:
-        """Count a large reply; whether the client has to read before it is served again."""
+    def _count_unread(self, reply: bytes) -> None:
+        """Count a large reply: with too many, the client has to read before it is served again."""
         self.out_size += len(reply)
         self.stalled = self.out_size > self.server.config.client_output_buffer_limit
-        return self.stalled
 
     def _admit(self, entry: Entry, args: list[bytes], requests: Iterator[list[bytes]]) -> bytes | None:
         """Whether a request of a guarded session may run now (None); empty if it has to wait, else the reply instead.
@@ -301,7 +341,7 @@ class Session(Client):
         if self.blocked is not None:
             self.blocked.cancel()
             self.blocked = None
-        leases = [_lease_of(delivery) for deliveries in self.handed for delivery in deliveries]
+        leases = [_lease_of(delivery) for deliveries in self.handed for delivery in deliveries if delivery is not None]
         self.handed.clear()
         self.server.forget(self)
         if self._mailbox is not None:

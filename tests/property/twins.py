@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 import respmq.core.broker
-from respmq.core.broker import Broker
 from respmq.core.consumers import Consumer
 from respmq.core.hub import NO_LIMIT
 from respmq.core.model import DELAYED, LEASED, READY, Extra, Message, QueueSettings
 from respmq.core.waiting import Deliveries, LeaseWait
+from respmq.engine.memory import MemoryEngine
 from respmq.errors import BrokerError
 from tests.property.reference import ModelConsumer, ReferenceBroker, Wait
 from tests.property.reference_queue import Delivery, Description, Grant, Item, ModelQueue, Refused
@@ -79,7 +79,7 @@ class Twins:
 
     def __init__(self, seed: int = 0, *, size: int = NO_LIMIT, memory: int = NO_LIMIT, short: bool = True) -> None:
         chance = random.Random(seed)
-        self.real = Broker(START, chance.randbytes, chance.uniform)
+        self.real = MemoryEngine(START, chance.randbytes, chance.uniform)
         self.model = ReferenceBroker(START)
         self.real.max_message_size = self.model.max_message_size = size
         self.real.max_memory = self.model.max_memory = memory
@@ -186,7 +186,11 @@ class Twins:
         def put_real() -> bytes | None:
             plain = self.short and id is None and extra is None and not priority and not delay
             full = copy_extra(extra)
-            made.append(real.put_plain(name, body) if plain else real.put(name, body, id, priority, delay, full))
+            stretch = real.put_stretch(name, [body]) if plain and len(body) % 2 else None
+            if stretch is not None:
+                made.extend(stretch)
+            else:
+                made.append(real.put_one(name, body) if plain else real.put(name, body, id, priority, delay, full))
             return made[0]
 
         def put_model() -> bytes | None:
@@ -206,7 +210,8 @@ class Twins:
         made: list[bytes] = []
 
         def put_real() -> list[bytes]:
-            made.extend(self.real.put_many(name, bodies))
+            stretch = self.real.put_stretch(name, list(bodies)) if self.short and bodies else None
+            made.extend(self.real.put_many(name, bodies) if stretch is None else stretch)
             return made
 
         def put_model() -> list[bytes]:
@@ -227,9 +232,14 @@ class Twins:
         full: bool,
     ) -> None:
         def lease_real() -> Deliveries | LeaseWait:
-            plain = self.short and count == 1 and wait is None and length is None and request is None and not full
-            if plain and len(names) == 1:
+            plain = self.short and wait is None and length is None and request is None and not full
+            if plain and len(names) == 1 and count == 1:
                 return self.real.lease_one(names[0])
+            stretch = self.real.lease_stretch(names[0], [b""] * count) if plain and len(names) == 1 else None
+            if stretch is not None:
+                taken = [message for message in stretch if message is not None]
+                assert stretch == taken + [None] * (count - len(taken))
+                return taken
             return self.real.lease(names, count, wait, length, request, full=full)
 
         result, expected = self.both(
@@ -292,7 +302,10 @@ class Twins:
 
     def ack(self, name: bytes, places: list[int]) -> None:
         def ack_real(tokens: tuple[bytes, ...]) -> int:
-            return self.real.ack_one(name, *tokens) if self.short and len(tokens) == 1 else self.real.ack(name, tokens)
+            if self.short and len(tokens) == 1:
+                return self.real.ack_one(name, *tokens)
+            stretch = self.real.ack_stretch(name, list(tokens)) if self.short else None
+            return self.real.ack(name, tokens) if stretch is None else sum(stretch)
 
         self.settle(name, places, ack_real, ModelQueue.ack)
 

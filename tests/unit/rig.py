@@ -8,7 +8,7 @@ from typing import Any
 from respmq.commands.context import Context, ServerView
 from respmq.commands.registry import load
 from respmq.config import Config, read_setting
-from respmq.core.broker import Broker
+from respmq.engine.memory import MemoryEngine
 from respmq.server.client import Client
 from respmq.server.notice import Level
 from respmq.server.session import Session
@@ -59,7 +59,7 @@ class Rig:
         self._nanos = 0
         self.stops: list[tuple[str, bool]] = []
         self.state = State(
-            Config(**values), Broker(START, os.urandom, random.uniform), load(), self._timer, self._notice
+            Config(**values), MemoryEngine(START, os.urandom, random.uniform), load(), self._timer, self._notice
         )
         self.state.request_stop = lambda reason, now: self.stops.append((reason, now))
         self.state.disconnect = self._disconnect

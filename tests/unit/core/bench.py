@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from respmq.core.broker import Broker
 from respmq.core.hub import NO_LIMIT
 from respmq.core.model import DELAYED, LEASED, READY, Extra, Message, QueueSettings
 from respmq.core.waiting import LeaseWait
+from respmq.engine.memory import MemoryEngine
 from respmq.errors import BrokerError
 
 START = 1_700_000_000_000
@@ -31,7 +31,7 @@ class Bench:
         self.draws: list[tuple[float, float]] = []
         #: Where in the interval `uniform` falls, 0 to 1.
         self.fraction = 0.5
-        self.broker = Broker(START, random.Random(1).randbytes, self._uniform)
+        self.broker = MemoryEngine(START, random.Random(1).randbytes, self._uniform)
         self.declare(b"q", **settings)
 
     def _uniform(self, low: float, high: float) -> float:

@@ -170,7 +170,7 @@ def test_a_message_that_is_too_big_counts_with_all_that_it_has() -> None:
     bench.put(b"x" * 10)
     for call in (
         lambda: bench.put(b"x" * 11),
-        lambda: bench.broker.put_plain(b"q", b"x" * 11),
+        lambda: bench.broker.put_one(b"q", b"x" * 11),
         lambda: bench.broker.put_many(b"q", (b"x", b"x" * 11)),
     ):
         with pytest.raises(TooBigError, match="11 bytes"):
@@ -185,7 +185,7 @@ def test_a_broker_whose_memory_is_used_up_stores_nothing_and_does_all_else() -> 
     with pytest.raises(OutOfMemoryError):
         bench.put(b"3")
     with pytest.raises(OutOfMemoryError):
-        bench.broker.put_plain(b"q", b"3")
+        bench.broker.put_one(b"q", b"3")
     with pytest.raises(OutOfMemoryError):
         bench.broker.put_many(b"q", (b"3",))
     bench.broker.ack(b"q", (bench.take(),))
@@ -218,7 +218,7 @@ def test_a_queue_that_auto_declare_made_for_a_command_that_failed_is_gone_again(
     broker.max_message_size = 5
     for call in (
         lambda: broker.put(b"new", b"too big"),
-        lambda: broker.put_plain(b"new", b"too big"),
+        lambda: broker.put_one(b"new", b"too big"),
         lambda: broker.put_many(b"new", (b"too big",)),
         lambda: broker.lease((b"new", b"no name")),
         lambda: broker.lease((b"new", b"no name"), request=(b"u", b"k")),
@@ -227,7 +227,7 @@ def test_a_queue_that_auto_declare_made_for_a_command_that_failed_is_gone_again(
             call()
         assert broker.names() == [b"q"]
     broker.lease((b"new", b"newer"), wait=0)
-    broker.put_plain(b"newest", b"m")
+    broker.put_one(b"newest", b"m")
     assert broker.names() == [b"new", b"newer", b"newest", b"q"]
 
 
@@ -235,7 +235,7 @@ def test_an_unknown_queue_is_told_by_every_command() -> None:
     broker = Bench().broker
     for call in (
         lambda: broker.put(b"none", b""),
-        lambda: broker.put_plain(b"none", b""),
+        lambda: broker.put_one(b"none", b""),
         lambda: broker.put_many(b"none", (b"",)),
         lambda: broker.lease((b"none",)),
         lambda: broker.lease_one(b"none"),

@@ -14,7 +14,7 @@ import trio.testing
 
 from respmq.commands.registry import load
 from respmq.config import Config
-from respmq.core.broker import Broker
+from respmq.engine.memory import MemoryEngine
 from respmq.server.poller import HANG_UP, READ, WRITE, EpollPoller, Poller, SelectorPoller
 from respmq.server.reactor import Reactor
 from respmq.server.state import State
@@ -91,7 +91,11 @@ async def test_a_server_serves_on_either(make: Callable[[], Poller]) -> None:
     """Requests, a wait that is answered, a wait whose client goes, a large reply to a slow reader, and the stop."""
     now = time.time_ns() // 1_000_000
     state = State(
-        Config(), Broker(now, os.urandom, random.uniform), load(), time.perf_counter_ns, lambda *_args, **_details: None
+        Config(),
+        MemoryEngine(now, os.urandom, random.uniform),
+        load(),
+        time.perf_counter_ns,
+        lambda *_args, **_details: None,
     )
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
