@@ -365,7 +365,7 @@ def test_a_message_that_only_looks_like_a_copy_is_announced(
 # -- Under load
 
 
-@pytest.mark.parametrize("way", [way for way in DIE if way != "overflow"])
+@WAYS
 def test_exactly_one_announcement_in_each_queue_under_load(
     way: str, virtual: Conn, open_virtual: Callable[[], Conn], queue: str
 ) -> None:
@@ -400,24 +400,21 @@ def test_all_ways_at_once_into_queues_in_which_copies_die(
     """Messages die in every way while copies of the announcements die in every way: each death is seen once."""
     a = open_virtual()
     count = 100
-    victims = {way: f"{queue}.{way.replace(' ', '-').replace(',', '')}" for way in DIE if way != "overflow"}
+    victims = {way: f"{queue}.{way.replace(' ', '-').replace(',', '')}" for way in DIE}
     logs = {way: f"{name}.log" for way, name in victims.items()}
     for way, name in victims.items():
         declare(virtual, way, name)
         declare(virtual, way, logs[way])
         virtual.integer("QBIND", "#", logs[way])
-    small = f"{queue}.small"
-    virtual.ok("QDECLARE", small, "MAXLEN", 5, "OVERFLOW", "DROPHEAD")
-    virtual.integer("QBIND", "#", small)
     seen: list[object] = []
     psubscribe(a, "$sys.dead.#")
     for way, name in victims.items():
         bury(way, virtual, open_virtual, name, count)
         seen += [found["queue"] for found in announcements(a)]
         for log_way, log in logs.items():
-            if counts(virtual, log, "ready") != (0,):
+            if log_way != "overflow" and stat(virtual, log, "ready"):
                 kill(log_way, virtual, open_virtual, log)
         seen += [found["queue"] for found in announcements(a)]
     assert Counter(seen) == dict.fromkeys(victims.values(), count)
     for log in logs.values():
-        assert stat(virtual, log, "dead_lettered") >= count * len(victims)
+        assert stat(virtual, log, "dead_lettered") >= count * len(victims) - 1
