@@ -142,7 +142,7 @@ BAD: list[tuple[Arg, ...]] = [
     ("QPUT",),
     ("QPUT", "q"),
     ("QPUT", "q", "x", "PRIORITY", "high"),
-    ("QLEASE", "q", "FOO"),
+    ("QLEASE", "q", "COUNT", 0),
     ("GET", "x"),
     ("CLIENT", "NOSUCH"),
     ("QDEAD",),
