@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from respmq.core.broker import Broker
+from respmq.core.hub import MESSAGE_OVERHEAD
 
 if TYPE_CHECKING:
     from respmq.core.model import Message
@@ -40,7 +41,7 @@ class MemoryEngine(Broker):
         if (
             queue is None
             or not queue.takes_plain(len(bodies))
-            or self._hub.used > self.max_memory
+            or self._hub.used + size + len(bodies) * MESSAGE_OVERHEAD > self.max_memory
             or size > self.max_message_size
         ):
             return None

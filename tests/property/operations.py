@@ -150,6 +150,17 @@ class Chooser:
         }
         return Operation("lease", arguments)
 
+    def stretch(self) -> Operation:
+        """Several plain calls in a row."""
+        match self.one("put", "lease", "ack"):
+            case "put":
+                return Operation("put_stretch", {"name": self.name(), "bodies": self.bodies()})
+            case "lease":
+                return Operation("lease_stretch", {"name": self.name(), "count": self.one(1, 2, 3, 5)})
+            case _:
+                numbers = self.some(self.lease_number, (1, 2, 3, 5))
+                return Operation("ack_stretch", {"numbers": numbers, "other": self.other()})
+
     def settle(self) -> Operation:
         method = self.chance.choices(("ack", "nack", "reject", "release", "touch"), (3, 4, 1, 3, 3))[0]
         arguments: dict[str, Any] = {"numbers": self.some(self.lease_number), "other": self.other()}
@@ -220,6 +231,7 @@ KINDS: dict[Callable[[Chooser], Operation], float] = {
     Chooser.lease: 15,
     Chooser.wait: 8,
     Chooser.settle: 22,
+    Chooser.stretch: 6,
     Chooser.next: 8,
     Chooser.on: 3,
     Chooser.slices: 2,

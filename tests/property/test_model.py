@@ -141,6 +141,20 @@ class Player:
     def look(self, *, name: bytes, id: Id, state: str, count: int, offset: int) -> None:
         self.twins.look(name, self.id(id), state, count, offset)
 
+    # -- plain calls, several in a row
+
+    def put_stretch(self, *, name: bytes, bodies: tuple[bytes, ...]) -> None:
+        self.twins.put_stretch(name, bodies)
+        self.done()
+
+    def lease_stretch(self, *, name: bytes, count: int) -> None:
+        self.twins.lease_stretch(name, count)
+        self.done()
+
+    def ack_stretch(self, *, numbers: list[int], other: bytes | None) -> None:
+        self.twins.ack_stretch(*self.places(numbers, other))
+        self.done()
+
     # -- those who wait
 
     def leave(self, *, number: int) -> None:

@@ -374,6 +374,39 @@ class Twins:
             lambda: [letter.item.id for letter in self.model.find(name).dead[place]],
         )
 
+    # -- plain calls, several in a row
+
+    def put_stretch(self, name: bytes, bodies: tuple[bytes, ...]) -> None:
+        ids = self.real.put_stretch(name, list(bodies))
+        if ids is None:
+            for body in bodies:
+                self.put(name, None, body, 0, 0, None)
+            return
+        items = [Item(id, body, 0, {}, [], None, self.model.now) for id, body in zip(ids, bodies, strict=True)]
+        assert [self.model.put(name, item, 0, None) for item in items] == ids
+        self.ids += ids
+
+    def lease_stretch(self, name: bytes, count: int) -> None:
+        taken = self.real.lease_stretch(name, [name] * count)
+        if taken is None:
+            self.lease((name,), 1, None, None, None, full=False)
+            return
+        assert 1 <= len(taken) <= count
+        for message in taken:
+            wanted = self.model.lease([name], 1, None, None, None)
+            assert isinstance(wanted, list)
+            self.granted(show([] if message is None else [message]), wanted)
+
+    def ack_stretch(self, name: bytes, places: list[int]) -> None:
+        known = [self.leases[place] if place < len(self.leases) else None for place in places]
+        counts = self.real.ack_stretch(name, [b"unknown" if lease is None else lease[1] for lease in known])
+        if counts is None:
+            for place in places:
+                self.ack(name, [place])
+            return
+        queue = self.model.find(name)
+        assert counts == [queue.ack([None if lease is None else lease[2]]) for lease in known]
+
     # -- time
 
     def advance(self, to: int) -> None:
