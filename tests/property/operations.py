@@ -16,6 +16,8 @@ from respmq.core.model import QueueSettings
 
 T = TypeVar("T")
 Id = bytes | int
+#: Headers, attachments and TTL of a message.
+Options = tuple[dict[bytes, bytes], tuple[bytes, ...], int | None] | None
 
 #: A token that never was.
 NO_LEASE = 99
@@ -119,14 +121,16 @@ class Chooser:
 
     def put(self) -> Operation:
         plain = self.chance.random() < 0.5
-        extra = self.one((), (), ({b"h": b"v"}, (b"attached",), None), ({}, (), self.one(1, 60, 200)))
+        extra: Options = self.chance.choice(
+            (None, None, ({b"h": b"v"}, (b"attached",), None), ({}, (), 1), ({}, (), 60))
+        )
         arguments = {
             "name": self.name(),
             "id": self.maybe(0.5, self.id()),
             "body": b"x" * self.chance.randrange(8),
             "priority": 0 if plain else self.one(0, 0, 1, -1, 2**63 - 1, -(2**63)),
             "delay": 0 if plain else self.one(0, 0, self.duration()),
-            "extra": () if plain else extra,
+            "extra": None if plain else extra,
         }
         return Operation("put", arguments)
 

@@ -15,7 +15,7 @@ import respmq.core.lazyheap
 import respmq.core.line
 from respmq.core.model import Extra, QueueSettings
 from tests.property.effort import examples
-from tests.property.operations import NO_LEASE, Chooser, Id, Operation
+from tests.property.operations import NO_LEASE, Chooser, Id, Operation, Options
 from tests.property.twins import Twins
 
 STEPS = 120
@@ -26,14 +26,17 @@ class Player:
 
     def __init__(self) -> None:
         self.twins = Twins()
+        self.patch = pytest.MonkeyPatch()
         #: Operations that still belong to one step (MULTI), which nobody is served in the middle of.
         self.together = 0
 
     def play(self, operations: list[Operation]) -> None:
-        with pytest.MonkeyPatch.context() as self.patch:
+        try:
             for operation in operations:
                 getattr(self, operation.method)(**operation.arguments)
                 self.twins.compare()
+        finally:
+            self.patch.undo()
 
     def begin(
         self,
@@ -84,10 +87,8 @@ class Player:
 
     # -- messages
 
-    def put(
-        self, *, name: bytes, id: Id | None, body: bytes, priority: int, delay: int, extra: tuple[object, ...]
-    ) -> None:
-        full = Extra(*extra) if extra else None  # type: ignore[arg-type]
+    def put(self, *, name: bytes, id: Id | None, body: bytes, priority: int, delay: int, extra: Options) -> None:
+        full = None if extra is None else Extra(*extra)
         self.twins.put(name, None if id is None else self.id(id), body, priority, delay, full)
         self.done()
 
