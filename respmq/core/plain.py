@@ -20,8 +20,10 @@ class PlainQueue(Queue):
         """Whether so many puts can be done by `put_plain`: nothing has to be handed on or refused between them."""
         return self._plain and not self.takers and self.ready + self.delayed + count <= self.settings.max_len
 
-    def put_one(self, body: bytes) -> bytes:
-        """`put_plain` of one message; returns the id."""
+    def put_one(self, body: bytes) -> bytes | None:
+        """`put_plain` of one message, if the queue `takes_plain`; returns the id, else None."""
+        if not self._plain or self.takers or self.ready + self.delayed >= self.settings.max_len:
+            return None
         hub = self._hub
         id = self._ids.make(hub.now)
         message = Message(self.name, id, body, 0, hub.now, None)

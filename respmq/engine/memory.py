@@ -25,14 +25,11 @@ class MemoryEngine(Broker):
             BrokerError: as `put`.
         """
         queue = self._queues.get(name)
-        if (
-            queue is None
-            or not queue.takes_plain(1)
-            or self._hub.used > self.max_memory
-            or len(body) > self.max_message_size
-        ):
-            return self.put(name, body)
-        return queue.put_one(body)
+        if queue is not None and len(body) <= self.max_message_size and self._hub.used <= self.max_memory:
+            id = queue.put_one(body)
+            if id is not None:
+                return id
+        return self.put(name, body)
 
     def put_stretch(self, name: bytes, bodies: list[bytes]) -> list[bytes] | None:
         """Do several `put`s without options; returns the ids, or None if something may be in the way of one of them."""

@@ -62,11 +62,30 @@ _COUNTS = {b"*%d" % count: count for count in range(1, 1025)}
 _BULK_HEADERS = _BulkHeaders()
 
 
+#: How many line ends a request of so many words has.
+_TWO_WORDS = 5
+_THREE_WORDS = 7
+
+
 def split_requests(piece: bytes) -> tuple[list[Request], int]:
     """The requests at the beginning of `piece` whose arguments have no line ends, and how many bytes they are."""
     parts = piece.split(b"\r\n")
     end = len(parts) - 1
     headers = _BULK_HEADERS
+    # One request of two or three words and nothing else: so they come from clients that wait for each answer.
+    if end == _THREE_WORDS and parts[0] == b"*3":
+        _, one_header, one, two_header, two, three_header, three, rest = parts
+        if (
+            one_header == headers[len(one)]
+            and two_header == headers[len(two)]
+            and three_header == headers[len(three)]
+            and not rest
+        ):
+            return [[one, two, three]], len(piece)
+    elif end == _TWO_WORDS and parts[0] == b"*2":
+        _, one_header, one, two_header, two, rest = parts
+        if one_header == headers[len(one)] and two_header == headers[len(two)] and not rest:
+            return [[one, two]], len(piece)
     requests: list[Request] = []
     place = 0
     while place < end:

@@ -81,14 +81,19 @@ class Connection:
         except (BlockingIOError, InterruptedError):
             sent = 0
         if sent < len(data):
-            self._backlog = memoryview(data)[sent:]
-            session.congested = True
+            self.hold(data, sent)
             return sent
         if self._backlog:
             self._backlog = _NOTHING
         if (session.handed or session.out_size or session.congested) and not session.out:
             session.written()
         return sent
+
+    def hold(self, data: bytes | memoryview, sent: int) -> None:
+        """Keep what the socket has not taken of `data`, until it takes more."""
+        self._backlog = memoryview(data)[sent:]
+        self.session.congested = True
+        self.set_interest()
 
     def set_interest(self) -> None:
         """Watch the socket for what can be done with it now."""

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from respmq.server.poller import Poller
     from respmq.server.state import State
 
+#: How many passes are made in a row, while there is something to do, before Trio's other tasks get their turn.
+_PASSES = 16
+
 #: How many connections are accepted in one pass.
 _ACCEPT_BATCH = 256
 
@@ -69,11 +72,17 @@ class Reactor:
     async def run(self) -> None:
         """Serve until the stop; then answer what has arrived, end all waits, and close everything."""
         try:
+            passes = 0
             while not self._stopping:
                 following = self._pass()
                 if following <= 0:
-                    await trio.lowlevel.checkpoint()
+                    # Trio's other tasks are few and can wait for some passes.
+                    passes += 1
+                    if passes >= _PASSES:
+                        passes = 0
+                        await trio.lowlevel.checkpoint()
                 else:
+                    passes = 0
                     self._sleep = trio.CancelScope(deadline=trio.current_time() + following)
                     with self._sleep:
                         await trio.lowlevel.wait_readable(self._poller)
@@ -108,6 +117,9 @@ class Reactor:
                 if fd in self._listeners:
                     self._accept(self._listeners[fd])
                 continue
+            if event == READ:
+                self._read(connection)
+                continue
             if event & WRITE:
                 self._touch(connection)
             if event != WRITE:
@@ -135,7 +147,29 @@ class Reactor:
             self._touched = []
             for connection in touched:
                 connection.touched = False
-                self._write(connection)
+                session = connection.session
+                if connection.interest != READ or connection.ended or session.closing or session.stalled:
+                    self._write(connection)
+                    continue
+                # As `_write` does it where nothing is out of the ordinary, which is nearly always.
+                data = session.take_out()
+                if not data:
+                    continue
+                try:
+                    sent = connection.send(data)
+                except (BlockingIOError, InterruptedError):
+                    sent = 0
+                except OSError:
+                    self._close(connection)
+                    continue
+                self.state.output_bytes += sent
+                if sent < len(data):
+                    connection.hold(data, sent)
+                else:
+                    if session.handed:
+                        session.handed.clear()
+                    if session.out_size:
+                        session.out_size = 0
             touched = self._touched
 
     def _touch(self, connection: Connection) -> None:
@@ -154,33 +188,33 @@ class Reactor:
             self._close(connection)
             return
         session = connection.session
+        if not data:
+            if connection.linger_until is not None or session.blocked is not None:
+                self._close(connection)
+            else:
+                connection.ended = True
+                self._touch(connection)
+            return
         if connection.linger_until is not None:
             # Only the end is waited for.
-            if not data:
-                self._close(connection)
-        elif data:
-            size = len(data)
-            self.state.input_bytes += size
-            if size == connection.read_size:
-                connection.read_size = FLOOD_SIZE
-            elif size < READ_SIZE:
-                connection.read_size = READ_SIZE
-            try:
-                session.receive(data)
-            except Exception as error:  # noqa: BLE001 - a fault of ours must end this connection only
-                self._fault(connection, error)
-                return
-            if session.out or session.closing:
-                if not connection.touched:
-                    connection.touched = True
-                    self._touched.append(connection)
-            elif session.blocked is not None:
-                connection.set_interest()
+            return
+        size = len(data)
+        self.state.input_bytes += size
+        if size >= READ_SIZE:
+            connection.read_size = FLOOD_SIZE
+        elif connection.read_size != READ_SIZE:
+            connection.read_size = READ_SIZE
+        try:
+            session.receive(data)
+        except Exception as error:  # noqa: BLE001 - a fault of ours must end this connection only
+            self._fault(connection, error)
+            return
+        if session.out or session.closing:
+            if not connection.touched:
+                connection.touched = True
+                self._touched.append(connection)
         elif session.blocked is not None:
-            self._close(connection)
-        else:
-            connection.ended = True
-            self._touch(connection)
+            connection.set_interest()
 
     def _resume(self, connection: Connection) -> None:
         try:

@@ -52,13 +52,17 @@ class Session(Client):
         """Take in what arrived and run what can be run."""
         self.last_active = self.server.now
         if self.blocked is None and self._requests is None:
-            self.resume(data)
+            self._take_up(data)
         else:
             self.reader.feed(data)
 
-    def resume(self, data: bytes = b"") -> None:
-        """Run the requests that have arrived, `data` the latest, as far as they may run now."""
+    def resume(self) -> None:
+        """Go on with the requests that have arrived."""
         self._woken = False
+        self._take_up(b"")
+
+    def _take_up(self, data: bytes) -> None:
+        """Run the requests that have arrived, `data` the latest, as far as they may run now."""
         reader = self.reader
         while self.blocked is None and not self.closing and not self.stalled:
             requests = self._requests
@@ -133,7 +137,14 @@ class Session(Client):
         except BrokerError as error:
             self.server.failed(entry, error)
             reply = encode_error(error)
-        self._answer_plain(entry, reply, 1, began)
+        self.out.append(reply)
+        entry.calls += 1
+        entry.nanos += self.server.timer() - began
+        self.last_entry = entry
+        if self.engine.unserved:
+            self.engine.serve()
+        if len(reply) > _LARGE:
+            self._count_unread(reply)
         return not self.stalled
 
     def _run_stretch(self, entry: Entry, queue: bytes, stretch: list[list[bytes]]) -> bool:
