@@ -23,6 +23,9 @@ container("DEBUG", summary="A container for commands on test servers.", group="s
 _ADMIN = ("admin", "noscript", "loading", "stale")
 _SLOWLOG = ("admin", "loading", "stale")
 
+#: The end of the year 9999, the last one that ISO 8601 has a number for.
+_LAST_MOMENT = 253_402_300_799_999
+
 _ART = r"""
    +-------+      +-------+      +-------+
    | job 3 |----->| job 2 |----->| job 1 |-----> \o/
@@ -152,6 +155,9 @@ def debug_advance(
     """Moves the clock of a server that runs under a virtual one; answers when all that fell due has happened."""
     if not ctx.server.config.virtual_clock:
         msg = "DEBUG ADVANCE needs a virtual clock: start a server for tests with --virtual-clock"
+        raise InvalidRequestError(msg)
+    if ctx.engine.now + duration > _LAST_MOMENT:
+        msg = "DEBUG ADVANCE can't go beyond the year 9999"
         raise InvalidRequestError(msg)
     ctx.server.advance(duration)
 

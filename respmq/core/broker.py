@@ -6,6 +6,7 @@ that nothing has changed. Names, ids, tokens and bodies are bytes, durations and
 
 from __future__ import annotations
 
+import sys
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -234,7 +235,7 @@ class Broker(Directory):
             if known is not None:
                 if known.waiter is not None:
                     return self._take_over(known.waiter, wait, full=full)
-                held = list(known.messages.values())
+                held = known.repeated()
                 return [describe(m) for m in held] if full else held
             known = Request(queues[0].requests, request)
         taken = take(queues, count, lease, known)
@@ -371,7 +372,7 @@ class Broker(Directory):
         Raises:
             QueueNotFoundError: no such queue.
         """
-        return [describe_live(m) for m in islice(self.find(name).peek(state), offset, offset + count)]
+        return [describe_live(m) for m in islice(self.find(name).peek(state), offset, min(offset + count, sys.maxsize))]
 
     def show(self, name: bytes, id: bytes) -> Description | None:
         """The description of a message by its id: the live one, else the latest dead one, else None.
@@ -402,7 +403,9 @@ class Broker(Directory):
         Raises:
             QueueNotFoundError: no such queue.
         """
-        return [describe_dead(letter) for letter in islice(self.find(name).dead, offset, offset + count)]
+        return [
+            describe_dead(letter) for letter in islice(self.find(name).dead, offset, min(offset + count, sys.maxsize))
+        ]
 
     def dead_count(self, name: bytes) -> int:
         """How many dead letters a queue has.

@@ -7,7 +7,7 @@ where they stood. Those all stood before whatever is still in the line, so only 
 from __future__ import annotations
 
 from collections import deque
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -151,7 +151,10 @@ class Line:
         """Take the next message, or None."""
         priorities = self._priorities
         while priorities:
-            level = self._levels[priorities[0]]
+            level = self._levels.get(priorities[0])
+            if level is None:
+                heappop(priorities)
+                continue
             while True:
                 message = level.pop() if level.returned or level.swept or not level.fifo else level.fifo.popleft()
                 if message is None:
@@ -161,7 +164,7 @@ class Line:
                         self._taken = message.order = self._taken + 1
                     return message
                 level.stale -= 1
-            if len(priorities) == 1:
+            if len(self._levels) == 1:
                 # Kept: a queue that is mostly empty would otherwise make a new level for each message.
                 return None
             del self._levels[heappop(priorities)]
@@ -169,14 +172,17 @@ class Line:
 
     def discard(self, priority: int) -> None:
         """Note that a message of this priority is no longer ready; it is dropped when it is met or in a sweep."""
-        self._levels[priority].discard_one()
-        priorities = self._priorities
-        while len(priorities) > 1 and self._levels[priorities[0]].empty:
-            del self._levels[heappop(priorities)]
+        level = self._levels[priority]
+        level.discard_one()
+        if level.empty and len(self._levels) > 1:
+            del self._levels[priority]
+            if len(self._priorities) > 2 * len(self._levels) + _SWEEP_FROM:
+                self._priorities = list(self._levels)
+                heapify(self._priorities)
 
     def __iter__(self) -> Iterator[Message]:
         """The ready messages in the order in which they will be handed out."""
-        for priority in sorted(self._priorities):
+        for priority in sorted(self._levels):
             yield from (message for message in self._levels[priority] if message.state == READY)
 
     def oldest(self) -> Message | None:

@@ -171,7 +171,7 @@ class Client:
 
     def begin(self) -> None:
         """Open a transaction."""
-        self.transaction = Transaction()
+        self.transaction = Transaction(self.server.config.client_query_buffer_limit)
         self.refresh()
 
     def discard(self) -> None:

@@ -101,6 +101,7 @@ class Connection:
         interest = WRITE if self._backlog else 0
         if not self.ended and not session.stalled and not (session.blocked and session.reader.held > _AHEAD):
             interest |= READ
-        if interest != self.interest:
+        if interest != self.interest or self.ended:
             self.interest = interest
-            self._poller.set(self.fd, interest)
+            # That the client has closed its side is known then, and would be found again and again.
+            self._poller.set(self.fd, interest, hang_up=not self.ended)

@@ -20,8 +20,11 @@ class Poller(Protocol):
         """The descriptor that becomes readable when one of the watched ones is ready."""
         ...
 
-    def set(self, fd: int, interest: int) -> None:
-        """Watch `fd` for READ, WRITE, both or (0) for HANG_UP alone, in place of what was set before."""
+    def set(self, fd: int, interest: int, *, hang_up: bool = True) -> None:
+        """Watch `fd` for READ, WRITE, both or (0) for HANG_UP alone, in place of what was set before.
+
+        Without `hang_up` it isn't found any more that the peer has closed its side, only that the connection is broken.
+        """
 
     def forget(self, fd: int) -> None:
         """Watch `fd` no longer."""
@@ -47,12 +50,13 @@ if hasattr(select, "epoll"):
             """The epoll descriptor."""
             return self._epoll.fileno()
 
-        def set(self, fd: int, interest: int) -> None:
+        def set(self, fd: int, interest: int, *, hang_up: bool = True) -> None:
             """Watch `fd`."""
+            events = interest | select.EPOLLRDHUP if hang_up else interest
             if fd in self._watched:
-                self._epoll.modify(fd, interest | select.EPOLLRDHUP)
+                self._epoll.modify(fd, events)
             else:
-                self._epoll.register(fd, interest | select.EPOLLRDHUP)
+                self._epoll.register(fd, events)
                 self._watched.add(fd)
 
         def forget(self, fd: int) -> None:
@@ -81,8 +85,9 @@ class SelectorPoller:
         fileno: int = getattr(self._selector, "fileno")()  # noqa: B009 - only some selectors have it
         return fileno
 
-    def set(self, fd: int, interest: int) -> None:
+    def set(self, fd: int, interest: int, *, hang_up: bool = True) -> None:
         """Watch `fd`; there is no way to watch for a hang-up alone, so it isn't watched then."""
+        del hang_up
         events = (selectors.EVENT_READ if interest & READ else 0) | (selectors.EVENT_WRITE if interest & WRITE else 0)
         known = fd in self._selector.get_map()
         if not events:

@@ -36,7 +36,12 @@ _ACCEPT_PAUSE = 0.2
 #: How long a connection that the server has closed waits for the client to read the end and close, in seconds.
 _LINGER = 2.0
 
-_OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+#: What says that the listening socket itself is of no use, and not that it can't accept for now.
+_BROKEN_LISTENER = frozenset({errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EFAULT})
+
+#: What Linux takes: seconds of keepalive, milliseconds of user timeout.
+_MAX_KEEPALIVE = 32767
+_MAX_USER_TIMEOUT = (1 << 31) - 1
 
 
 class Reactor:
@@ -154,6 +159,8 @@ class Reactor:
                 # As `_write` does it where nothing is out of the ordinary, which is nearly always.
                 data = session.take_out()
                 if not data:
+                    # CLIENT REPLY may have taken answers away: they are as good as written.
+                    session.handed.clear()
                     continue
                 try:
                     sent = connection.send(data)
@@ -276,7 +283,7 @@ class Reactor:
             except (BlockingIOError, InterruptedError, ConnectionError):
                 return
             except OSError as error:
-                if error.errno not in _OUT_OF_DESCRIPTORS:
+                if error.errno in _BROKEN_LISTENER:
                     raise
                 self.state.notice(
                     "can't accept connections for now",
@@ -297,7 +304,11 @@ class Reactor:
                 )
                 self._refuse(sock)
                 continue
-            self._connect(sock, address)
+            try:
+                self._connect(sock, address)
+            except OSError:
+                # The client is gone already.
+                sock.close()
 
     def _refuse(self, sock: socket.socket) -> None:
         try:
@@ -357,14 +368,20 @@ class Reactor:
             self.state.sample_calls()
             now = trio.current_time()
             timeout = self.state.config.timeout
-            idle_since = self.state.engine.now - timeout
+            # The broker's own moment stands still while nothing happens.
+            idle_since = self._clock() - timeout
+            closed = False
             for connection in list(self._connections.values()):
                 session = connection.session
                 if connection.linger_until is not None:
                     if connection.linger_until <= now:
                         self._close(connection)
-                elif timeout and session.last_active < idle_since and not (session.blocked or session.monitoring):
+                elif timeout and session.last_active < idle_since and not session.listens:
                     self._close(connection)
+                    closed = True
+            if closed:
+                # What it had leased may be for another one now.
+                self._sleep.cancel()
 
     async def _finish(self) -> None:
         """After the stop: answer what has arrived, end all waits, and give clients time to read their answers."""
@@ -385,6 +402,7 @@ class Reactor:
                         self._write(ready)
                     elif ready is not None:
                         self._read(ready)
+                self._flush()
 
 
 def set_heartbeat(sock: socket.socket, millis: int) -> None:
@@ -392,12 +410,12 @@ def set_heartbeat(sock: socket.socket, millis: int) -> None:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, int(millis > 0))
     if not millis:
         return
-    seconds = max(1, millis // 1000)
+    seconds = min(max(1, millis // 1000), _MAX_KEEPALIVE)
     for name, value in (
         ("TCP_KEEPIDLE", seconds),
         ("TCP_KEEPINTVL", max(1, seconds // 3)),
         ("TCP_KEEPCNT", 3),
-        ("TCP_USER_TIMEOUT", 2 * millis),
+        ("TCP_USER_TIMEOUT", min(2 * millis, _MAX_USER_TIMEOUT)),
     ):
         option: int | None = getattr(socket, name, None)
         if option is not None:

@@ -51,7 +51,7 @@ class Session(Client):
     def receive(self, data: bytes) -> None:
         """Take in what arrived and run what can be run."""
         self.last_active = self.server.now
-        if self.blocked is None and self._requests is None:
+        if self.blocked is None and self._requests is None and not self.stalled:
             self._take_up(data)
         else:
             self.reader.feed(data)
@@ -78,13 +78,20 @@ class Session(Client):
                     return
                 data = b""
                 if len(arrived) == 1:
+                    if self.congested:
+                        self._requests = iter(arrived)
+                        continue
                     if not self._run_alone(arrived[0]) and self._requests is None:
                         self._requests = iter(())
                     elif not reader.more:
                         return
                     continue
                 self._requests = requests = iter(arrived)
-            if self._run(requests):
+            answered = len(self.out)
+            finished = self._run(requests)
+            if self.congested:
+                self._count_small_unread(answered)
+            if finished:
                 self._requests = None
                 if not reader.more:
                     return
@@ -231,6 +238,16 @@ class Session(Client):
         self.out_size += len(reply)
         self.stalled = self.out_size > self.server.config.client_output_buffer_limit
 
+    def _count_small_unread(self, answered: int) -> None:
+        """Count the small replies behind the first `answered` ones, for a client that doesn't keep up with them."""
+        replies = self.out[answered:]
+        if not replies:
+            return
+        self.out_size += sum(size for size in map(len, replies) if size <= _LARGE)
+        # Each by itself would take several times as much memory.
+        self.out[answered:] = [b"".join(replies)]
+        self.stalled = self.out_size > self.server.config.client_output_buffer_limit
+
     def _admit(self, entry: Entry, args: list[bytes], requests: Iterator[list[bytes]]) -> bytes | None:
         """Whether a request of a guarded session may run now (None); empty if it has to wait, else the reply instead.
 
@@ -310,6 +327,11 @@ class Session(Client):
         return True
 
     @property
+    def listens(self) -> bool:
+        """Whether it is for the server to say something next: such a client isn't idle, as in Redis."""
+        return self.blocked is not None or self.monitoring or self.subscribed
+
+    @property
     def waits(self) -> bool:
         """Whether a command waits for something."""
         return self.blocked is not None
@@ -341,6 +363,9 @@ class Session(Client):
             return transaction.run(self)
         finally:
             self.may_wait = True
+            if self.closed:
+                # A command in it was shown to this client as a MONITOR that doesn't read.
+                self._give_back()
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
@@ -352,11 +377,15 @@ class Session(Client):
         if self.blocked is not None:
             self.blocked.cancel()
             self.blocked = None
-        leases = [_lease_of(delivery) for deliveries in self.handed for delivery in deliveries if delivery is not None]
-        self.handed.clear()
         self.server.forget(self)
         if self._mailbox is not None:
             self._mailbox.close()
+        self._give_back()
+
+    def _give_back(self) -> None:
+        """Let what was delivered but not written be as if it had not been."""
+        leases = [_lease_of(delivery) for deliveries in self.handed for delivery in deliveries if delivery is not None]
+        self.handed.clear()
         if leases:
             self.engine.undeliver(reversed(leases))
 

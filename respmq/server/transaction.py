@@ -17,15 +17,20 @@ QUEUED = b"+QUEUED\r\n"
 #: number of words is, as in Redis.
 _CHECKED = frozenset({"queue", "message", "dead letter", "consumer", "topic", "exchange"})
 
+#: About how many bytes of memory a word takes beside its own.
+_WORD_COST = 64
+
 #: What runs at once though a transaction is open.
 _AT_ONCE = frozenset({"EXEC", "DISCARD", "MULTI", "WATCH", "QUIT", "RESET"})
 
 
 class Transaction:
-    """The commands between MULTI and EXEC."""
+    """The commands between MULTI and EXEC, in all not above `most` bytes, as if they were one."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
         self._commands: list[tuple[Entry, list[bytes]]] = []
+        self._most = most
+        self._size = 0
         #: Whether a command could not be queued: EXEC runs nothing then.
         self.failed = False
 
@@ -40,7 +45,7 @@ class Transaction:
         """Keep a command.
 
         Raises:
-            InvalidRequestError: it has too few or too many words, or can't be part of a transaction.
+            BrokerError: it is wrong, can't be part of a transaction, or makes this one too large.
         """
         spec = entry.spec
         try:
@@ -51,10 +56,17 @@ class Transaction:
                 spec.parse(args)
             elif len(args) < abs(spec.arity) or (spec.arity > 0 and len(args) > spec.arity):
                 raise spec.wrong_arity()
+            self._size += sum(map(len, args)) + _WORD_COST * len(args)
+            if self._size > self._most and not self.failed:
+                self._commands.clear()
+                msg = f"the transaction is above {self._most} bytes (client-query-buffer-limit), it can't be run"
+                raise InvalidRequestError(msg)
         except BrokerError:
             self.failed = True
             raise
-        self._commands.append((entry, args))
+        if not self.failed:
+            # As in Redis: nothing is kept of what won't run.
+            self._commands.append((entry, args))
 
     def run(self, session: Session) -> bytes:
         """Run the commands, and return the array of their replies. A command that fails doesn't stop the others.
