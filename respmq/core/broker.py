@@ -6,7 +6,6 @@ that nothing has changed. Names, ids, tokens and bodies are bytes, durations and
 
 from __future__ import annotations
 
-import sys
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -30,6 +29,9 @@ if TYPE_CHECKING:
     from respmq.core.model import Extra
     from respmq.core.queue import Queue
     from respmq.core.waiting import Deliveries, LeaseWait
+
+#: More than islice takes it can't be asked for.
+_MOST_ITEMS = (1 << 63) - 1
 
 #: How many deaths one call of `serve` announces, and how many times it hands out messages.
 ANNOUNCE_AT_ONCE = 100
@@ -235,7 +237,7 @@ class Broker(Directory):
             if known is not None:
                 if known.waiter is not None:
                     return self._take_over(known.waiter, wait, full=full)
-                held = known.repeated()
+                held = list(known.messages.values())
                 return [describe(m) for m in held] if full else held
             known = Request(queues[0].requests, request)
         taken = take(queues, count, lease, known)
@@ -372,7 +374,7 @@ class Broker(Directory):
         Raises:
             QueueNotFoundError: no such queue.
         """
-        return [describe_live(m) for m in islice(self.find(name).peek(state), offset, min(offset + count, sys.maxsize))]
+        return [describe_live(m) for m in islice(self.find(name).peek(state), offset, min(offset + count, _MOST_ITEMS))]
 
     def show(self, name: bytes, id: bytes) -> Description | None:
         """The description of a message by its id: the live one, else the latest dead one, else None.
@@ -404,7 +406,7 @@ class Broker(Directory):
             QueueNotFoundError: no such queue.
         """
         return [
-            describe_dead(letter) for letter in islice(self.find(name).dead, offset, min(offset + count, sys.maxsize))
+            describe_dead(letter) for letter in islice(self.find(name).dead, offset, min(offset + count, _MOST_ITEMS))
         ]
 
     def dead_count(self, name: bytes) -> int:
