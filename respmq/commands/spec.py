@@ -252,7 +252,10 @@ class Spec:
                     says = f"{self.name} takes only one of {' and '.join(parameter.bare_words)}"
                 raise self._syntax_error(args[place], says)
             place = self._option(parameter, args, place, given)
-        return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+        for name, value in given.items():
+            if isinstance(value, list):
+                given[name] = tuple(value)  # pyright: ignore[reportUnknownArgumentType] - of what, its kind knows
+        return given
 
     def _option(self, parameter: Parameter, args: list[bytes], place: int, given: dict[str, Any]) -> int:
         word = args[place].upper()

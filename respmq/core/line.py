@@ -42,7 +42,8 @@ class Level:
     __slots__ = ("fifo", "only", "returned", "stale", "sweeping", "swept")
 
     def __init__(self) -> None:
-        self.fifo = self.swept = _NO_MESSAGES
+        self.fifo: deque[Message] = _NO_MESSAGES
+        self.swept: deque[Message] = _NO_MESSAGES
         self.only: Message | None = None
         self.returned = _NONE_RETURNED
         self.stale = 0

@@ -44,9 +44,12 @@ class Queue:
         #: Whether a message that waits has nothing to be kept account of but its place.
         self._plain = settings.ttl is None and settings.overflow == "REJECT"
         self.live: dict[bytes, Message] = {}
-        self.ready = self.delayed = self.bytes = 0
-        self.enqueued = self.delivered = self.acked = self.retried = self.duplicates = 0
-        self.expired_leases = 0
+        self.ready: int = 0
+        self.delayed: int = 0
+        self.bytes: int = 0
+        self.enqueued: int = 0
+        self.acked: int = 0
+        self.delivered = self.retried = self.duplicates = self.expired_leases = 0
         self._line = Line()
         self._delays = delays()
         self._lapsing = lapses()

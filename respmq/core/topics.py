@@ -96,15 +96,16 @@ class _Node(Generic[V]):
 
     def make_child(self, word: bytes) -> _Node[V]:
         child = self.child(word)
-        if child is None:
-            child = _Node(many=word == b"#")
-            if word == b"*":
-                self.star = child
-            elif word == b"#":
-                self.hash = child
-            else:
-                self.words[word] = child
-        return child
+        if child is not None:
+            return child
+        made: _Node[V] = _Node(many=word == b"#")
+        if word == b"*":
+            self.star = made
+        elif word == b"#":
+            self.hash = made
+        else:
+            self.words[word] = made
+        return made
 
     def drop_child(self, word: bytes) -> None:
         if word == b"*":

@@ -161,7 +161,7 @@ class FastParser:
         for item in found:
             if type(item) is not list or not item:
                 break
-            request: Request = item
+            request = cast("Request", item)
             if not all(type(argument) is bytes for argument in request):
                 break
             encoded = encode_request(request)

@@ -204,7 +204,7 @@ class Session(Client):
                     return bool(instead)
             result = entry.call(self, args)
             if isinstance(result, Pending):
-                self._block(result, entry)
+                self._block(result, entry)  # pyright: ignore[reportUnknownArgumentType] - of what, its command knows
                 server.count(entry, server.timer() - began)
                 self._show(entry, args)
                 return False
