@@ -153,7 +153,9 @@ class Reactor:
             for connection in touched:
                 connection.touched = False
                 session = connection.session
-                if connection.interest != READ or connection.ended or session.closing or session.stalled:
+                # The socket may take more while events wait still: `interest` alone doesn't tell that a client is behind.
+                behind = session.congested or session.stalled or connection.interest != READ
+                if behind or connection.ended or session.closing:
                     self._write(connection)
                     continue
                 # As `_write` does it where nothing is out of the ordinary, which is nearly always.
