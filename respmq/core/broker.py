@@ -237,7 +237,7 @@ class Broker(Directory):
             if known is not None:
                 if known.waiter is not None:
                     return self._take_over(known.waiter, wait, full=full)
-                held = list(known.messages.values())
+                held = known.repeated()
                 return [describe(m) for m in held] if full else held
             known = Request(queues[0].requests, request)
         taken = take(queues, count, lease, known)

@@ -72,6 +72,11 @@ class Consumer:
         if self in self.queue.consumers and self not in self.queue.takers:
             self._join()
 
+    def keeps(self, token: bytes) -> bool:
+        """No: what a consumer gets is sent once."""
+        del token
+        return False
+
     def queue_deleted(self, queue: Queue) -> None:
         """The queue is gone."""
         self._leave()

@@ -28,6 +28,10 @@ class Holder(Protocol):
     def ended(self, token: bytes) -> None:
         """A lease has ended."""
 
+    def keeps(self, token: bytes) -> bool:
+        """Whether a lease goes on though an answer with it could not be written, since another answer has it too."""
+        ...
+
 
 class Leases:
     """`standard` and `odd` are the live leases; `late` holds those that expired and can still be acked.

@@ -247,8 +247,10 @@ class Queue:
         return 1
 
     def undeliver(self, token: bytes) -> None:
-        """Give back what never reached its client: not even the delivery counts."""
-        self.delivered -= self.give_back(token)
+        """Give back what never reached its client: not even the delivery counts. What another one has, too, stays."""
+        holder = self.leases.holders.get(token)
+        if holder is None or not holder.keeps(token):
+            self.delivered -= self.give_back(token)
 
     def touch(self, tokens: tuple[bytes, ...], duration: int | None) -> int:
         """Renew leases for `duration` (None: ACKTIMEOUT) from now and return how many there were."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,12 +19,14 @@ class Request:
     It stands in `book` under its key from `waits` or `granted` on, until neither is the case any more.
     """
 
-    __slots__ = ("book", "key", "messages", "waiter")
+    __slots__ = ("_copies", "book", "key", "messages", "waiter")
 
     def __init__(self, book: dict[RequestKey, Request], key: RequestKey) -> None:
         self.book = book
         self.key = key
         self.messages: dict[bytes, Message] = {}
+        #: How many answers beside the first one have a lease.
+        self._copies: Counter[bytes] = Counter()
         self.waiter: Waiter | None = None
 
     def waits(self, waiter: Waiter) -> None:
@@ -40,9 +43,21 @@ class Request:
                 self.messages[message.lease] = message
         self._forget_if_over()
 
+    def repeated(self) -> list[Message]:
+        """What was handed out and is still leased, for one more answer."""
+        self._copies.update(list(self.messages))
+        return list(self.messages.values())
+
+    def keeps(self, token: bytes) -> bool:
+        """Whether another answer has the lease, too."""
+        kept = self._copies[token] > 0
+        self._copies[token] -= kept
+        return kept
+
     def ended(self, token: bytes) -> None:
         """A lease ended; with the last one the key is forgotten."""
         self.messages.pop(token, None)
+        self._copies.pop(token, None)
         self._forget_if_over()
 
     def gave_up(self) -> None:

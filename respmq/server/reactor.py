@@ -153,7 +153,7 @@ class Reactor:
             for connection in touched:
                 connection.touched = False
                 session = connection.session
-                # The socket may take more while events wait still: `interest` alone doesn't tell that a client is behind.
+                # While events wait, the socket may take more: `interest` alone doesn't tell that a client is behind.
                 behind = session.congested or session.stalled or connection.interest != READ
                 if behind or connection.ended or session.closing:
                     self._write(connection)

@@ -202,6 +202,8 @@ class ReferenceBroker:
                 held = [(queue, queue.holder(grant), grant) for queue, grant in known.taken]
                 again = [(grant, item.describe(queue.name)) for queue, item, grant in held if item is not None]
                 if again:
+                    for grant, _ in again:
+                        grant.copies += 1
                     return again
             request = self.requests[queues[0], key] = Request()
         taken = self.take(queues, count, length, request)
@@ -311,6 +313,8 @@ class ReferenceBroker:
     def undeliver(self, leases: list[tuple[bytes, Grant]]) -> None:
         for name, grant in leases:
             queue = self.queues.get(name)
-            if queue is not None:
+            if queue is not None and grant.copies and queue.holder(grant) is not None:
+                grant.copies -= 1
+            elif queue is not None:
                 queue.count["delivered"] -= queue.release(self.now, grant, None)
         self.serve()

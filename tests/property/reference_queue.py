@@ -41,13 +41,17 @@ class Refused(Exception):
 
 @dataclass(eq=False)
 class Grant:
-    """One lease; `token` is what the real broker called it, once that is known. `ended` is called when it is over."""
+    """One lease; `token` is what the real broker called it, once that is known. `ended` is called when it is over.
+
+    `copies` is how many more answers have it, since a QLEASE with a REQID was sent again.
+    """
 
     deadline: int
     own_length: bool
     renewed: int
     ended: Callable[[], None]
     token: bytes | None = None
+    copies: int = 0
 
 
 @dataclass(eq=False)

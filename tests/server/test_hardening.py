@@ -185,6 +185,41 @@ def test_priorities_that_were_evicted_leave_nothing(fresh_server: ServerProcess,
 # -- Clients that vanish or stop reading
 
 
+def test_a_lease_that_was_handed_out_again_survives_the_first_connection(connect: Connect, queue: str) -> None:
+    """REQID: what the first one never read has reached the second one, so it isn't given to a third."""
+    with start_server() as server:
+        b = connect(server)
+        b.ok("QDECLARE", queue)
+        put(b, queue, "m")
+        with deaf(server) as a:
+            a.start("QLEASE", queue, "REQID", "k")
+            wait_until(lambda: stat(b, queue, "in_flight") == 1, "it is leased")
+            mine = lease_one(b, queue, "REQID", "k")
+            a.reset()
+        wait_until(lambda: b.mapping("QSTATS")[b"connections"] == 1, "the first one is gone")
+        assert lease(connect(server), queue) == []
+        assert b.integer("QACK", queue, mine.lease) == 1
+        assert counts(b, queue, "acked", "delivered") == (1, 1)
+
+
+def test_of_two_answers_that_nobody_read_the_last_one_gives_back(connect: Connect, queue: str) -> None:
+    """REQID: if neither could be written, the message stands where it stood."""
+    with start_server() as server:
+        b = connect(server)
+        b.ok("QDECLARE", queue)
+        put(b, queue, "m")
+        with deaf(server) as one, deaf(server) as two:
+            for number, each in enumerate((one, two), 1):
+                each.start("QLEASE", queue, "REQID", "k")
+                wait_until(lambda: calls(b, "qlease") == number, "it is leased")  # noqa: B023
+            one.reset()
+            wait_until(lambda: b.mapping("QSTATS")[b"connections"] == 2, "one is gone")
+            assert stat(b, queue, "in_flight") == 1
+            two.reset()
+        wait_until(lambda: stat(b, queue, "ready") == 1, "it is back")
+        assert lease_one(b, queue).attempt == 1
+
+
 def test_a_client_that_has_closed_its_side_and_does_not_read_costs_no_time(connect: Connect) -> None:
     """The end of its side was found again and again, as fast as the processor goes."""
     with start_server() as server, deaf(server) as one:

@@ -106,6 +106,9 @@ def test_a_holder_is_told_once() -> None:
         def ended(self, token: bytes) -> None:
             self.told.append(token)
 
+        def keeps(self, token: bytes) -> bool:
+            return token in self.told
+
     leases = Leases()
     holder = Holder()
     leases.holders[b"a"] = holder
