@@ -19,20 +19,13 @@ def _still_stands(message: Message, key: tuple[int, int]) -> bool:
 class EvictionOrder:
     """Ready and delayed messages by -priority and the number of their entry into the queue, which is their `order`."""
 
-    __slots__ = ("_entered", "_heap")
+    __slots__ = ("_heap",)
 
     def __init__(self) -> None:
         self._heap: LazyHeap[tuple[int, int]] = LazyHeap(_still_stands)
-        self._entered = 0
 
-    def enter(self, message: Message) -> None:
-        """A message enters the queue at the back."""
-        self._entered += 1
-        message.order = self._entered
-        self.return_to_place(message)
-
-    def return_to_place(self, message: Message) -> None:
-        """A message comes back to where it stood."""
+    def add(self, message: Message) -> None:
+        """A message begins to wait."""
         self._heap.add((-message.priority, message.order), message)
 
     def pop(self) -> Message | None:

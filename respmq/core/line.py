@@ -126,12 +126,11 @@ class Level:
 class Line:
     """All priorities of a queue, lowest number first."""
 
-    __slots__ = ("_levels", "_priorities", "_taken")
+    __slots__ = ("_levels", "_priorities")
 
     def __init__(self) -> None:
         self._levels: dict[int, Level] = {}
         self._priorities: list[int] = []
-        self._taken = 0
 
     def append(self, message: Message) -> None:
         """Put a message at the back of its priority."""
@@ -161,8 +160,6 @@ class Line:
                 if message is None:
                     break
                 if message.state == READY:
-                    if not message.order:
-                        self._taken = message.order = self._taken + 1
                     return message
                 level.stale -= 1
             if len(self._levels) == 1:

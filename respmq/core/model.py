@@ -82,8 +82,9 @@ class Extra:
 class Message:
     """One message in one queue. What `deadline` means depends on the state: due time (delayed) or end of the lease.
 
-    `since` is when the message became ready, `expires_at` the end of its TTL while it waits (0: none), `order` its
-    place among the messages that were at the head of its priority (given when it is first taken from there).
+    `since` is when the message became ready, `expires_at` the end of its TTL while it waits (0: none), `order` the
+    number of its last entry into the queue at the back: of two messages of one priority the one with the smaller number
+    is handed out first.
     """
 
     __slots__ = (

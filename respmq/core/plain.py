@@ -27,6 +27,7 @@ class PlainQueue(Queue):
         hub = self._hub
         id = self._ids.make(hub.now)
         message = Message(self.name, id, body, 0, hub.now, None)
+        self._entered = message.order = self._entered + 1
         self.live[id] = message
         self._line.append(message)
         size = len(body)

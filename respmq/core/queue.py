@@ -50,6 +50,8 @@ class Queue:
         self.enqueued: int = 0
         self.acked: int = 0
         self.delivered = self.retried = self.duplicates = self.expired_leases = 0
+        #: How often a message has entered at the back.
+        self._entered: int = 0
         self._line = Line()
         self._delays = delays()
         self._lapsing = lapses()
@@ -99,12 +101,16 @@ class Queue:
         now = hub.now
         name, live, append, make_id = self.name, self.live, self._line.append, self._ids.make
         ids: list[bytes] = []
+        order = self._entered
         for body in bodies:
             id = make_id(now)
             message = Message(name, id, body, 0, now, None)
+            order += 1
+            message.order = order
             live[id] = message
             append(message)
             ids.append(id)
+        self._entered = order
         self.bytes += size
         hub.used += size + len(ids) * MESSAGE_OVERHEAD
         self.enqueued += len(ids)
@@ -241,7 +247,7 @@ class Queue:
         self.ready += 1
         self._line.give_back(message)
         if self._eviction is not None:
-            self._eviction.return_to_place(message)
+            self._eviction.add(message)
         if self.takers:
             self._hub.agenda[self] = None
         return 1
@@ -418,21 +424,24 @@ class Queue:
             self.delayed += 1
             self._delays.add(due, message)
             self._alarm.arm(due)
-            if self._eviction is not None:
-                self._eviction.enter(message)
+            self._stand_last(message)
         else:
             self._make_ready(message)
 
     def _make_ready(self, message: Message) -> None:
         message.state = READY
-        message.order = 0
         message.since = self._hub.now
         self.ready += 1
-        if self._eviction is not None:
-            self._eviction.enter(message)
+        self._stand_last(message)
         self._line.append(message)
         if self.takers:
             self._hub.agenda[self] = None
+
+    def _stand_last(self, message: Message) -> None:
+        self._entered += 1
+        message.order = self._entered
+        if self._eviction is not None:
+            self._eviction.add(message)
 
     def _start_ttl(self, message: Message) -> None:
         ttl = self.settings.ttl

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import Any
 
@@ -14,9 +15,14 @@ from respmq.errors import BrokerError
 START = 1_700_000_000_000
 
 
+_orders = itertools.count(1)
+
+
 def message(id: bytes = b"m", priority: int = 0, *, body: bytes = b"") -> Message:
-    """A message that is in no queue."""
-    return Message(b"q", id, body, priority, START, None)
+    """A message that is in no queue, as if it had come to one after all that were made before."""
+    one = Message(b"q", id, body, priority, START, None)
+    one.order = next(_orders)
+    return one
 
 
 def _integer(value: object) -> int:
