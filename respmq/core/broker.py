@@ -61,8 +61,8 @@ class Broker(Directory):
         #: Limits in bytes that the server's configuration may change at any time.
         self.max_message_size = NO_LIMIT
         self.max_memory = NO_LIMIT
-        self.topics = Router(self.find, self._check_size, self._has_room, hub.obituaries)
-        self.exchanges = Exchanges(self.topics, self._check_size, self.find)
+        self.topics = Router(self.find, self._check_size, self._has_room, hub)
+        self.exchanges = Exchanges(self.topics, self._check_size, self.find, hub)
 
     # -- time ------------------------------------------------------------------------------------------------------
 
@@ -239,7 +239,7 @@ class Broker(Directory):
                     return self._take_over(known.waiter, wait, full=full)
                 held = known.repeated()
                 return [describe(m) for m in held] if full else held
-            known = Request(queues[0].requests, request)
+            known = Request(queues[0], request)
         taken = take(queues, count, lease, known)
         if taken or wait is None:
             return [describe(m) for m in taken] if full else taken
@@ -423,7 +423,7 @@ class Broker(Directory):
         Raises:
             QueueNotFoundError: no such queue.
         """
-        return [describe_dead(letter) for letter in self.find(name).dead.pop(count)]
+        return [describe_dead(letter) for letter in self.find(name).pop_dead(count)]
 
     def replay_dead(self, name: bytes, ids: tuple[bytes, ...] = ()) -> int:
         """Put dead letters (all without ids) back into the queue and return how many.
@@ -439,7 +439,7 @@ class Broker(Directory):
         Raises:
             QueueNotFoundError: no such queue.
         """
-        return self.find(name).dead.purge(ids)
+        return self.find(name).purge_dead(ids)
 
     # -- limits ----------------------------------------------------------------------------------------------------
 

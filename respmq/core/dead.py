@@ -37,15 +37,16 @@ class DeadLetters:
     def __iter__(self) -> Iterator[DeadLetter]:
         return iter(self._letters.values())
 
-    def add(self, letter: DeadLetter) -> None:
-        """Add the newest one; if there are too many, the oldest is dropped. Its message is counted as used already."""
+    def add(self, letter: DeadLetter) -> list[DeadLetter]:
+        """Add the newest one, whose message is counted as used already; returns what had to go for it."""
         self.added += 1
+        letter.number = self.added
         self._used += letter.message.size + MESSAGE_OVERHEAD
         self._letters[self.added] = letter
         self._by_id.setdefault(letter.message.id, []).append(self.added)
-        if len(self._letters) > self._most:
-            self.pop(1)
-            self.dropped += 1
+        dropped = self.pop(len(self._letters) - self._most)
+        self.dropped += len(dropped)
+        return dropped
 
     def pop(self, count: int) -> list[DeadLetter]:
         """Remove and return the oldest ones."""
@@ -69,14 +70,16 @@ class DeadLetters:
         self._hub.used += letters[0].message.size + MESSAGE_OVERHEAD
         return letters[0]
 
-    def purge(self, ids: tuple[bytes, ...]) -> int:
-        """Remove the letters with these ids, or all if there are none; returns how many there were."""
-        if ids:
-            count = 0
-            for id in ids:
-                while self._remove(id, -1):
-                    count += 1
-            return count
+    def remove(self, ids: tuple[bytes, ...]) -> list[DeadLetter]:
+        """Remove and return the letters with these ids."""
+        letters: list[DeadLetter] = []
+        for id in ids:
+            while removed := self._remove(id, -1):
+                letters += removed
+        return letters
+
+    def clear(self) -> int:
+        """Remove all letters; returns how many there were."""
         count = len(self._letters)
         self._hub.used -= self._used
         self._hub.bury(self._letters, self._by_id)

@@ -44,7 +44,9 @@ class Directory:
         queue = self._queues.get(name)
         if queue is None:
             check_name(name)
-            self._queues[name] = PlainQueue(name, settings, self._hub)
+            queue = self._queues[name] = PlainQueue(name, settings, self._hub)
+            if self._hub.recorder is not None:
+                self._hub.recorder.declared(queue)
             return
         differing = [
             f"{SETTING_NAMES[field.name].upper()} is {_shown(field.name, queue.settings)}, "
@@ -136,7 +138,7 @@ class Directory:
             return action()
         except BrokerError:
             for name in missing:
-                del self._queues[name]
+                self._queues.pop(name).close()
             raise
 
 

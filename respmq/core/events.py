@@ -13,7 +13,7 @@ from respmq.errors import QueueFullError, TooBigError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from respmq.core.hub import Obituaries
+    from respmq.core.hub import Hub
     from respmq.core.model import DeadLetter
     from respmq.core.queue import Queue
 
@@ -99,7 +99,7 @@ class Router:
         find: the queue with a name; raises QueueNotFoundError.
         check_size: raises TooBigError if a message of so many bytes is above the limit.
         has_room: whether there is memory for a copy.
-        audience: told whether there are subscriptions or bindings at all.
+        hub: its obituaries are told whether there are subscriptions or bindings at all.
     """
 
     def __init__(
@@ -107,12 +107,12 @@ class Router:
         find: Callable[[bytes], Queue],
         check_size: Callable[[int], None],
         has_room: Callable[[], bool],
-        audience: Obituaries,
+        hub: Hub,
     ) -> None:
         self._find = find
         self._check_size = check_size
         self._has_room = has_room
-        self._audience = audience
+        self._hub = hub
         self.channels = Channels()
         #: What SPUBLISH reaches: subscriptions of their own, and no queues.
         self.shards = Channels()
@@ -135,7 +135,7 @@ class Router:
     def _count(self, *, subscriptions: int = 0, bindings: int = 0) -> None:
         self._subscriptions += subscriptions
         self._binding_count += bindings
-        self._audience.wanted = bool(self._subscriptions or self._binding_count)
+        self._hub.obituaries.wanted = bool(self._subscriptions or self._binding_count)
 
     # -- subscriptions ---------------------------------------------------------------------------------------------
 
@@ -187,11 +187,13 @@ class Router:
             QueueNotFoundError: no such queue.
         """
         check_pattern(pattern)
-        self._find(queue)
+        found = self._find(queue)
         added = self._bound.add(pattern, queue)
         if added:
             self._bindings.setdefault(queue, {})[pattern] = None
             self._count(bindings=1)
+            if self._hub.recorder is not None:
+                self._hub.recorder.bound(found, pattern)
         return added
 
     def unbind(self, pattern: bytes, queue: bytes) -> bool:
@@ -202,11 +204,13 @@ class Router:
             QueueNotFoundError: no such queue.
         """
         check_pattern(pattern)
-        self._find(queue)
+        found = self._find(queue)
         removed = self._bound.remove(pattern, queue)
         if removed:
             self._bindings[queue].pop(pattern)
             self._count(bindings=-1)
+            if self._hub.recorder is not None:
+                self._hub.recorder.unbound(found, pattern)
         return removed
 
     def bound(self, queue: bytes | None = None) -> list[tuple[bytes, bytes]]:
@@ -274,17 +278,22 @@ class Router:
         taken = 0
         for name in names:
             if not self._has_room():
-                self.binding_drops += 1
+                self._drop()
                 continue
             extra = Extra(dict(headers), attachments, None)
             extra.announcement = announcement
             try:
                 self._find(name).put(body, None, 0, 0, extra)
             except QueueFullError:
-                self.binding_drops += 1
+                self._drop()
             else:
                 taken += 1
         return taken
+
+    def _drop(self) -> None:
+        self.binding_drops += 1
+        if self._hub.recorder is not None:
+            self._hub.recorder.copy_dropped()
 
     def publish_shard(self, topic: bytes, body: bytes) -> int:
         """Publish to those who have subscribed to a topic with SSUBSCRIBE; returns how many they are.

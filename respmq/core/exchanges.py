@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from respmq.core.events import Router
+    from respmq.core.hub import Hub
     from respmq.core.queue import Queue
 
 ExchangeKind = Literal["FANOUT", "DIRECT", "TOPIC"]
@@ -65,12 +66,16 @@ class Exchanges:
         router: puts the copies into queues.
         check_size: raises TooBigError if a message of so many bytes is above the limit.
         find: the queue with a name; raises QueueNotFoundError.
+        hub: knows who records what happens.
     """
 
-    def __init__(self, router: Router, check_size: Callable[[int], None], find: Callable[[bytes], Queue]) -> None:
+    def __init__(
+        self, router: Router, check_size: Callable[[int], None], find: Callable[[bytes], Queue], hub: Hub
+    ) -> None:
         self._router = router
         self._check_size = check_size
         self._find_queue = find
+        self._hub = hub
         self._exchanges: dict[bytes, Exchange] = {}
 
     def declare(self, name: bytes, kind: ExchangeKind) -> None:
@@ -81,7 +86,11 @@ class Exchanges:
             QueueConfigConflictError: it exists with another kind.
         """
         check_name(name, "exchange")
-        exchange = self._exchanges.setdefault(name, Exchange(kind))
+        exchange = self._exchanges.get(name)
+        if exchange is None:
+            exchange = self._exchanges[name] = Exchange(kind)
+            if self._hub.recorder is not None:
+                self._hub.recorder.exchange_declared(name, exchange)
         if exchange.kind != kind:
             msg = f"exchange '{quote(name)}' exists with another type: it is {exchange.kind}, not {kind}"
             raise QueueConfigConflictError(msg)
@@ -94,6 +103,8 @@ class Exchanges:
         """
         self._find(name)
         del self._exchanges[name]
+        if self._hub.recorder is not None:
+            self._hub.recorder.exchange_deleted(name)
         return 1
 
     def bind(self, name: bytes, queue: bytes, key: bytes | None) -> bool:
@@ -106,8 +117,11 @@ class Exchanges:
         """
         exchange = self._find(name)
         key = self._binding_key(exchange, name, key)
-        self._find_queue(queue)
-        return exchange.bind(queue, key)
+        found = self._find_queue(queue)
+        bound = exchange.bind(queue, key)
+        if bound and self._hub.recorder is not None:
+            self._hub.recorder.exchange_bound(name, found, key)
+        return bound
 
     def unbind(self, name: bytes, queue: bytes, key: bytes | None) -> bool:
         """Undo a binding; False if there was none.
@@ -119,8 +133,11 @@ class Exchanges:
         """
         exchange = self._find(name)
         key = self._binding_key(exchange, name, key)
-        self._find_queue(queue)
-        return exchange.unbind(queue, key)
+        found = self._find_queue(queue)
+        unbound = exchange.unbind(queue, key)
+        if unbound and self._hub.recorder is not None:
+            self._hub.recorder.exchange_unbound(name, found, key)
+        return unbound
 
     def publish(
         self, name: bytes, key: bytes, body: bytes, headers: dict[bytes, bytes], attachments: tuple[bytes, ...]

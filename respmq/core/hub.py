@@ -11,6 +11,7 @@ from respmq.core.ids import TokenMaker
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from respmq.core.facts import Recorder
     from respmq.core.model import DeadLetter
     from respmq.core.queue import Queue
 
@@ -73,7 +74,9 @@ class Hub:
         "graveyard",
         "now",
         "obituaries",
+        "queues_made",
         "random_bytes",
+        "recorder",
         "tokens",
         "uniform",
         "used",
@@ -89,6 +92,10 @@ class Hub:
         self.tokens = TokenMaker(random_bytes)
         self.agenda: Agenda = OrderedDict()
         self.obituaries = Obituaries(self.agenda)
+        #: Who writes down what happens, if anybody does.
+        self.recorder: Recorder | None = None
+        #: How many queues were ever declared: each has a number of its own.
+        self.queues_made = 0
         #: Bytes held, for `maxmemory`.
         self.used = 0
         self.budget = TICK_BUDGET

@@ -58,14 +58,15 @@ class IdMaker:
         except ValueError:
             return False
 
-    def avoid(self, id: bytes) -> None:
-        """Never make `id`, since a client has chosen it.
+    def avoid(self, id: bytes) -> bool:
+        """Never make `id`, since a client has chosen it; returns whether the mark had to be changed for that.
 
-        That it could be made means that the client has guessed: the mark is changed, and the ids made so far are no
-        longer known.
+        That it could be made means that the client has guessed: the ids made so far are no longer known then.
         """
-        if self._has_mark(id) and id >= self._next():
+        guessed = self._has_mark(id) and id >= self._next()
+        if guessed:
             self._mark = self._random_bytes(6).hex().encode()
+        return guessed
 
     def _has_mark(self, id: bytes) -> bool:
         return len(id) == _ID_LENGTH and id[_MARK_START:] == self._mark

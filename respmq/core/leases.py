@@ -75,11 +75,11 @@ class Leases:
         entry = self._odd.pop(token, None)
         return None if entry is None else entry[1]
 
-    def renew(self, token: bytes, deadline: int, *, standard: bool) -> bool:
-        """Let a live lease end at `deadline` (`standard`: that is ACKTIMEOUT from now); False if there is none."""
+    def renew(self, token: bytes, deadline: int, *, standard: bool) -> Message | None:
+        """Let a live lease end at `deadline` (`standard`: that is ACKTIMEOUT from now); None if there is none."""
         message = self.get(token)
         if message is None:
-            return False
+            return None
         if message.deadline != deadline or (token in self._odd) == standard:
             self.pop(token)
             message.deadline = deadline
@@ -87,7 +87,7 @@ class Leases:
                 self.standard[token] = message
             else:
                 self.add_odd(message)
-        return True
+        return message
 
     def get(self, token: bytes) -> Message | None:
         """The message of a live lease, or None."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from respmq.errors import InvalidRequestError
 
@@ -79,12 +79,19 @@ class Extra:
         self.size = sum(len(k) + len(v) for k, v in headers.items()) + sum(map(len, attachments))
 
 
+class Home(Protocol):
+    """A place where messages are written down."""
+
+    live: int
+    dead: int
+
+
 class Message:
     """One message in one queue. What `deadline` means depends on the state: due time (delayed) or end of the lease.
 
     `since` is when the message became ready, `expires_at` the end of its TTL while it waits (0: none), `order` the
     number of its last entry into the queue at the back: of two messages of one priority the one with the smaller number
-    is handed out first.
+    is handed out first. `home` belongs to who records the facts, and says where the message was written down.
     """
 
     __slots__ = (
@@ -94,6 +101,7 @@ class Message:
         "enqueued_at",
         "expires_at",
         "extra",
+        "home",
         "id",
         "lease",
         "order",
@@ -113,6 +121,7 @@ class Message:
         self.attempt = self.deadline = self.expires_at = self.order = 0
         self.state: State = READY
         self.lease: bytes | None = None
+        self.home: Home
 
     @property
     def size(self) -> int:
@@ -131,15 +140,19 @@ class Message:
 
 
 class DeadLetter:
-    """A message that died, and of what. `error` is the text of the failure that killed it, if there was one."""
+    """A message that died, and of what. `error` is the text of the failure that killed it, if there was one.
 
-    __slots__ = ("dead_at", "error", "message", "reason")
+    `number` counts the deaths in its queue, from 1; 0 until the letter is kept there.
+    """
+
+    __slots__ = ("dead_at", "error", "message", "number", "reason")
 
     def __init__(self, message: Message, reason: Reason, error: bytes | None, dead_at: int) -> None:
         self.message = message
         self.reason: Reason = reason
         self.error = error
         self.dead_at = dead_at
+        self.number = 0
 
 
 #: What a FULL delivery, QPEEK, QSHOW and QDEAD show of a message.

@@ -35,6 +35,8 @@ class PlainQueue(Queue):
         hub.used += size + MESSAGE_OVERHEAD
         self.enqueued += 1
         self.ready += 1
+        if hub.recorder is not None:
+            hub.recorder.stored_plain(self, (message,))
         return id
 
     def take_each(self, count: int) -> list[Message | None]:
@@ -51,6 +53,8 @@ class PlainQueue(Queue):
             return self.ack((token,))
         if self.leases.holders:
             self.leases.end_hold(token)
+        if self._hub.recorder is not None:
+            self._hub.recorder.acked(self, (message,))
         self._discard(message)
         self.acked += 1
         return 1
@@ -59,13 +63,13 @@ class PlainQueue(Queue):
         """`ack` of one lease each, while nobody keeps account of leases; returns the count of each."""
         pop = self.leases.standard.pop
         discard = self._discard
-        counts: list[int] = []
-        for token in tokens:
-            message = pop(token, None)
-            if message is None:
-                counts.append(self.ack((token,)))
-                continue
+        messages = [pop(token, None) for token in tokens]
+        done = [message for message in messages if message is not None]
+        if done and self._hub.recorder is not None:
+            self._hub.recorder.acked(self, done)
+        for message in done:
             discard(message)
-            self.acked += 1
-            counts.append(1)
-        return counts
+        self.acked += len(done)
+        if len(done) == len(tokens):
+            return [1] * len(done)
+        return [self.ack((token,)) if message is None else 1 for token, message in zip(tokens, messages, strict=True)]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from respmq.core.consumers import Consumer
+    from respmq.core.facts import Return
     from respmq.core.hub import Hub
     from respmq.core.model import QueueSettings, Reason
     from respmq.core.requests import Request, RequestKey
@@ -40,6 +41,9 @@ class Queue:
         self.name = name
         self.settings = settings
         self._hub = hub
+        hub.queues_made += 1
+        #: No other queue of this broker ever has the same.
+        self.number: int = hub.queues_made
         self._ids = IdMaker(hub.random_bytes)
         #: Whether a message that waits has nothing to be kept account of but its place.
         self._plain = settings.ttl is None and settings.overflow == "REJECT"
@@ -77,13 +81,17 @@ class Queue:
         now = self._hub.now
         if id is not None and self._is_duplicate(id):
             self.duplicates += 1
+            if self._hub.recorder is not None:
+                self._hub.recorder.duplicate(self)
             return None
         if self.ready + self.delayed >= self.settings.max_len:
             self._make_room(1)
+        chosen = id is not None
         if id is None:
             id = self._ids.make(now)
         else:
-            self._ids.avoid(id)
+            if self._ids.avoid(id) and self._hub.recorder is not None:
+                self._hub.recorder.renamed(self)
             until = self._window.add(id, now)
             if until is not None:
                 self._alarm.arm(until)
@@ -93,6 +101,8 @@ class Queue:
         self.bytes += message.size
         self._hub.used += message.size + MESSAGE_OVERHEAD
         self._enter(message, delay)
+        if self._hub.recorder is not None:
+            self._hub.recorder.stored(self, message, chosen=chosen)
         return id
 
     def put_plain(self, bodies: Sequence[bytes], size: int) -> list[bytes]:
@@ -100,7 +110,7 @@ class Queue:
         hub = self._hub
         now = hub.now
         name, live, append, make_id = self.name, self.live, self._line.append, self._ids.make
-        ids: list[bytes] = []
+        messages: list[Message] = []
         order = self._entered
         for body in bodies:
             id = make_id(now)
@@ -109,15 +119,18 @@ class Queue:
             message.order = order
             live[id] = message
             append(message)
-            ids.append(id)
+            messages.append(message)
         self._entered = order
         self.bytes += size
-        hub.used += size + len(ids) * MESSAGE_OVERHEAD
-        self.enqueued += len(ids)
-        self.ready += len(ids)
+        count = len(messages)
+        hub.used += size + count * MESSAGE_OVERHEAD
+        self.enqueued += count
+        self.ready += count
+        if hub.recorder is not None:
+            hub.recorder.stored_plain(self, messages)
         if self.takers:
             hub.agenda[self] = None
-        return ids
+        return [message.id for message in messages]
 
     def put_many(self, bodies: tuple[bytes, ...]) -> list[bytes]:
         """Store all of `bodies` and return their ids.
@@ -166,6 +179,7 @@ class Queue:
         now = hub.now
         deadline = now + (self.settings.ack_timeout if duration is None else duration)
         leases = self.leases
+        begin = len(taken)
         while count:
             message = self._line.pop()
             if message is None:
@@ -189,14 +203,17 @@ class Queue:
             taken.append(message)
             self.delivered += 1
             count -= 1
-        if taken and deadline < self._alarm.at:
-            self._alarm.arm(deadline)
+        if len(taken) > begin:
+            if hub.recorder is not None:
+                hub.recorder.leased(self, taken[begin:] if begin else taken)
+            if deadline < self._alarm.at:
+                self._alarm.arm(deadline)
 
     def ack(self, tokens: tuple[bytes, ...]) -> int:
         """Settle leases as done and return how many there were."""
         standard = self.leases.standard
         holders = self.leases.holders
-        count = 0
+        done: list[Message] = []
         for token in tokens:
             message = standard.pop(token, None)
             if message is None:
@@ -208,10 +225,13 @@ class Queue:
                     self._withdraw(message)
             if holders:
                 self.leases.end_hold(token)
+            done.append(message)
+        if done and self._hub.recorder is not None:
+            self._hub.recorder.acked(self, done)
+        for message in done:
             self._discard(message)
-            count += 1
-        self.acked += count
-        return count
+        self.acked += len(done)
+        return len(done)
 
     def fail(self, token: bytes, delay: int | None, error: bytes | None) -> int:
         """Settle a lease as failed: back after `delay` (None: the backoff), or dead after the last attempt."""
@@ -219,7 +239,7 @@ class Queue:
         if message is None:
             return 0
         message.lease = None
-        self._retry(message, delay, error)
+        self._retry(message, delay, error, "failed")
         return 1
 
     def reject(self, token: bytes, error: bytes | None) -> int:
@@ -231,7 +251,7 @@ class Queue:
         self._bury(message, "rejected", error)
         return 1
 
-    def give_back(self, token: bytes, delay: int | None = None) -> int:
+    def give_back(self, token: bytes, delay: int | None = None, how: Return = "released") -> int:
         """Settle a lease as if it had not been: where it stood, or after `delay`, and the attempt isn't counted."""
         message = self._end_lease(token)
         if message is None:
@@ -240,33 +260,44 @@ class Queue:
         message.attempt -= 1
         if delay:
             self._enter(message, delay)
-            return 1
-        self._start_ttl(message)
-        message.state = READY
-        message.since = self._hub.now
-        self.ready += 1
-        self._line.give_back(message)
-        if self._eviction is not None:
-            self._eviction.add(message)
-        if self.takers:
-            self._hub.agenda[self] = None
+        else:
+            self._start_ttl(message)
+            message.state = READY
+            message.since = self._hub.now
+            self.ready += 1
+            self._line.give_back(message)
+            if self._eviction is not None:
+                self._eviction.add(message)
+            if self.takers:
+                self._hub.agenda[self] = None
+        if self._hub.recorder is not None:
+            self._hub.recorder.returned(self, message, how)
         return 1
+
+    def record_request(self, request: Request) -> None:
+        """Have it written down what a request of this queue's book has leased."""
+        if self._hub.recorder is not None:
+            self._hub.recorder.requested(self, request)
 
     def undeliver(self, token: bytes) -> None:
         """Give back what never reached its client: not even the delivery counts. What another one has, too, stays."""
         holder = self.leases.holders.get(token)
         if holder is None or not holder.keeps(token):
-            self.delivered -= self.give_back(token)
+            self.delivered -= self.give_back(token, None, "undelivered")
 
     def touch(self, tokens: tuple[bytes, ...], duration: int | None) -> int:
         """Renew leases for `duration` (None: ACKTIMEOUT) from now and return how many there were."""
         deadline = self._hub.now + (self.settings.ack_timeout if duration is None else duration)
-        count = 0
+        renewed: list[Message] = []
         for token in tokens:
-            count += self.leases.renew(token, deadline, standard=duration is None)
-        if count:
+            message = self.leases.renew(token, deadline, standard=duration is None)
+            if message is not None:
+                renewed.append(message)
+        if renewed:
             self._alarm.arm(deadline)
-        return count
+            if self._hub.recorder is not None:
+                self._hub.recorder.touched(self, renewed)
+        return len(renewed)
 
     def _end_lease(self, token: bytes) -> Message | None:
         message = self.leases.pop(token)
@@ -274,30 +305,30 @@ class Queue:
             self.leases.end_hold(token)
         return message
 
-    def _retry(self, message: Message, delay: int | None, error: bytes | None) -> None:
+    def _retry(self, message: Message, delay: int | None, error: bytes | None, how: Return) -> None:
         if message.attempt >= self.settings.max_attempts:
             message.state = GONE
-            self._bury(message, "max_attempts", error)
+            self._bury(message, "max_attempts", error, expired=how == "expired")
             return
         self.retried += 1
         self._enter(message, self.settings.backoff(message.attempt, self._hub.uniform) if delay is None else delay)
+        if self._hub.recorder is not None:
+            self._hub.recorder.returned(self, message, how)
 
     # -- removing and reading --------------------------------------------------------------------------------------
 
     def delete(self, ids: tuple[bytes, ...]) -> int:
         """Remove live messages and return how many there were."""
-        count = 0
-        for id in ids:
-            message = self.live.get(id)
-            if message is None:
-                continue
+        removed = [message for id in dict.fromkeys(ids) if (message := self.live.get(id)) is not None]
+        if removed and self._hub.recorder is not None:
+            self._hub.recorder.removed(self, removed)
+        for message in removed:
             if message.state == LEASED and message.lease is not None:
                 self._end_lease(message.lease)
             else:
                 self._withdraw(message)
             self._discard(message)
-            count += 1
-        return count
+        return len(removed)
 
     def purge(self) -> int:
         """Drop what is ready or delayed and return how many that were; what is leased stays."""
@@ -305,6 +336,8 @@ class Queue:
         if not count:
             return 0
         hub = self._hub
+        if hub.recorder is not None:
+            hub.recorder.purged(self)
         leased = {message.id: message for message in self.leases}
         leased_bytes = sum(message.size for message in leased.values())
         hub.used -= self.bytes - leased_bytes + count * MESSAGE_OVERHEAD
@@ -321,12 +354,14 @@ class Queue:
 
     def close(self) -> None:
         """Free everything; the queue is not used afterwards."""
+        if self._hub.recorder is not None:
+            self._hub.recorder.deleted(self)
         self.purge()
         for token in list(self.leases.holders):
             # The holder may be another queue's request.
             self.leases.end_hold(token)
         hub = self._hub
-        self.dead.purge(())
+        self.dead.clear()
         hub.used -= self.bytes + len(self.leases) * MESSAGE_OVERHEAD
         hub.bury(self.live, *self.leases.containers())
         hub.bury(*self._window.containers())
@@ -360,16 +395,42 @@ class Queue:
             self.live[message.id] = message
             self.bytes += message.size
             self._enter(message, 0)
+            if self._hub.recorder is not None:
+                self._hub.recorder.replayed(self, letter, message)
             count += 1
         return count
 
-    def _bury(self, message: Message, reason: Reason, error: bytes | None) -> None:
+    def pop_dead(self, count: int) -> list[DeadLetter]:
+        """Remove and return the oldest dead letters."""
+        letters = self.dead.pop(count)
+        if letters and self._hub.recorder is not None:
+            self._hub.recorder.dead_removed(self, letters, dropped=False)
+        return letters
+
+    def purge_dead(self, ids: tuple[bytes, ...]) -> int:
+        """Remove dead letters (all, if no ids are given) and return how many there were."""
+        recorder = self._hub.recorder
+        if not ids:
+            if recorder is not None and self.dead:
+                recorder.dead_cleared(self)
+            return self.dead.clear()
+        letters = self.dead.remove(ids)
+        if letters and recorder is not None:
+            recorder.dead_removed(self, letters, dropped=False)
+        return len(letters)
+
+    def _bury(self, message: Message, reason: Reason, error: bytes | None, *, expired: bool = False) -> None:
         """A message that is in no structure but `live` any more becomes a dead letter."""
         del self.live[message.id]
         self.bytes -= message.size
         message.lease = None
         letter = DeadLetter(message, reason, error, self._hub.now)
-        self.dead.add(letter)
+        dropped = self.dead.add(letter)
+        recorder = self._hub.recorder
+        if recorder is not None:
+            recorder.died(self, letter, expired=expired)
+            if dropped:
+                recorder.dead_removed(self, dropped, dropped=True)
         self._hub.obituaries.add(letter)
 
     # -- time ------------------------------------------------------------------------------------------------------
@@ -384,7 +445,7 @@ class Queue:
             self.expired_leases += 1
             self.leases.end_hold(token)
             self.leases.late[token] = message
-            self._retry(message, None, b"ack timeout")
+            self._retry(message, None, b"ack timeout", "expired")
             if message.state == GONE:
                 del self.leases.late[token]
         while hub.budget > 0 and (at := self._lapsing.next()) is not None and at <= now:
@@ -393,12 +454,16 @@ class Queue:
             if lapsed is not None:
                 self._withdraw(lapsed)
                 self._lapse(lapsed)
+        promoted: list[Message] = []
         while hub.budget > 0 and (at := self._delays.next()) is not None and at <= now:
             hub.budget -= 1
-            promoted = self._delays.pop_next()
-            if promoted is not None:
+            delayed = self._delays.pop_next()
+            if delayed is not None:
                 self.delayed -= 1
-                self._make_ready(promoted)
+                self._make_ready(delayed)
+                promoted.append(delayed)
+        if promoted and hub.recorder is not None:
+            hub.recorder.promoted(self, promoted)
         self._window.forget(now)
         self._rearm()
 

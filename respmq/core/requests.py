@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from respmq.core.model import Message
+    from respmq.core.queue import Queue
     from respmq.core.waiting import Waiter
 
 #: The user and the key that the client chose.
@@ -16,13 +17,14 @@ RequestKey = tuple[bytes, bytes]
 class Request:
     """One QLEASE with a REQID: waiting (`waiter`), or holding the messages that it took and that are still leased.
 
-    It stands in `book` under its key from `waits` or `granted` on, until neither is the case any more.
+    It stands in the book of `queue`, the first one that was named, under its key from `waits` or `granted` on, until
+    neither is the case any more.
     """
 
-    __slots__ = ("_copies", "book", "key", "messages", "waiter")
+    __slots__ = ("_copies", "key", "messages", "queue", "waiter")
 
-    def __init__(self, book: dict[RequestKey, Request], key: RequestKey) -> None:
-        self.book = book
+    def __init__(self, queue: Queue, key: RequestKey) -> None:
+        self.queue = queue
         self.key = key
         self.messages: dict[bytes, Message] = {}
         #: How many answers beside the first one have a lease.
@@ -32,12 +34,12 @@ class Request:
     def waits(self, waiter: Waiter) -> None:
         """Remember who waits."""
         self.waiter = waiter
-        self.book[self.key] = self
+        self.queue.requests[self.key] = self
 
     def granted(self, messages: list[Message]) -> None:
         """Remember what was handed out."""
         self.waiter = None
-        self.book[self.key] = self
+        self.queue.requests[self.key] = self
         for message in messages:
             if message.lease is not None:
                 self.messages[message.lease] = message
@@ -66,5 +68,5 @@ class Request:
         self._forget_if_over()
 
     def _forget_if_over(self) -> None:
-        if not self.messages and self.waiter is None and self.book.get(self.key) is self:
-            del self.book[self.key]
+        if not self.messages and self.waiter is None and self.queue.requests.get(self.key) is self:
+            del self.queue.requests[self.key]

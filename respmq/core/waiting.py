@@ -32,6 +32,7 @@ def take(queues: Iterable[Queue], count: int, lease: int | None, request: Reques
                         queue.leases.holders[message.lease] = request
     if request is not None and taken:
         request.granted(taken)
+        request.queue.record_request(request)
     return taken
 
 
