@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from respmq.core.exchanges import Exchange
     from respmq.core.model import DeadLetter, Message
-    from respmq.core.queue import Queue
     from respmq.core.requests import Request
+    from respmq.core.stock import Stock
 
 #: How a lease ended whose message goes on: a failure (the attempt counts), the same by the end of its time (its token
 #: can still be acked), given back, or given back because its client never got it.
@@ -24,22 +24,22 @@ Return = Literal["failed", "expired", "released", "undelivered"]
 class Recorder(Protocol):
     """Told of facts. The objects are as they are after the fact, except where they are gone: then as before it."""
 
-    def declared(self, queue: Queue) -> None:
+    def declared(self, queue: Stock) -> None:
         """A queue is there."""
 
-    def deleted(self, queue: Queue) -> None:
+    def deleted(self, queue: Stock) -> None:
         """A queue is gone, with all that was in it and all bindings to it."""
 
-    def purged(self, queue: Queue) -> None:
+    def purged(self, queue: Stock) -> None:
         """All ready and delayed messages of a queue are about to go."""
 
-    def renamed(self, queue: Queue) -> None:
+    def renamed(self, queue: Stock) -> None:
         """A queue marks the ids that it makes in another way."""
 
-    def bound(self, queue: Queue, pattern: bytes) -> None:
+    def bound(self, queue: Stock, pattern: bytes) -> None:
         """A queue gets copies of what is published under a pattern."""
 
-    def unbound(self, queue: Queue, pattern: bytes) -> None:
+    def unbound(self, queue: Stock, pattern: bytes) -> None:
         """It no longer does."""
 
     def exchange_declared(self, name: bytes, exchange: Exchange) -> None:
@@ -48,53 +48,53 @@ class Recorder(Protocol):
     def exchange_deleted(self, name: bytes) -> None:
         """An exchange is gone, with its bindings."""
 
-    def exchange_bound(self, name: bytes, queue: Queue, key: bytes) -> None:
+    def exchange_bound(self, name: bytes, queue: Stock, key: bytes) -> None:
         """A queue is bound to an exchange."""
 
-    def exchange_unbound(self, name: bytes, queue: Queue, key: bytes) -> None:
+    def exchange_unbound(self, name: bytes, queue: Stock, key: bytes) -> None:
         """It no longer is."""
 
     def copy_dropped(self) -> None:
         """A copy found no room in its queue."""
 
-    def stored(self, queue: Queue, message: Message, *, chosen: bool) -> None:
+    def stored(self, queue: Stock, message: Message, *, chosen: bool) -> None:
         """A message was put; `chosen` tells whether its id was, and is remembered for DEDUPE."""
 
-    def stored_plain(self, queue: Queue, messages: Sequence[Message]) -> None:
+    def stored_plain(self, queue: Stock, messages: Sequence[Message]) -> None:
         """Messages without options were put, and are ready one behind the other."""
 
-    def duplicate(self, queue: Queue) -> None:
+    def duplicate(self, queue: Stock) -> None:
         """A put was turned away because its id is known."""
 
-    def leased(self, queue: Queue, messages: Sequence[Message]) -> None:
+    def leased(self, queue: Stock, messages: Sequence[Message]) -> None:
         """Messages were handed out, all until the same moment."""
 
-    def requested(self, queue: Queue, request: Request) -> None:
+    def requested(self, queue: Stock, request: Request) -> None:
         """The leases of a request that may be sent again, which is kept by `queue`, are these."""
 
-    def touched(self, queue: Queue, messages: Sequence[Message]) -> None:
+    def touched(self, queue: Stock, messages: Sequence[Message]) -> None:
         """Leases were renewed, all until the same moment."""
 
-    def acked(self, queue: Queue, messages: Sequence[Message]) -> None:
+    def acked(self, queue: Stock, messages: Sequence[Message]) -> None:
         """Messages are about to go, since they were done."""
 
-    def returned(self, queue: Queue, message: Message, how: Return) -> None:
+    def returned(self, queue: Stock, message: Message, how: Return) -> None:
         """A lease has ended, and its message waits again."""
 
-    def promoted(self, queue: Queue, messages: Sequence[Message]) -> None:
+    def promoted(self, queue: Stock, messages: Sequence[Message]) -> None:
         """Delayed messages are ready now, one behind the other."""
 
-    def removed(self, queue: Queue, messages: Sequence[Message]) -> None:
+    def removed(self, queue: Stock, messages: Sequence[Message]) -> None:
         """Messages are about to be deleted."""
 
-    def died(self, queue: Queue, letter: DeadLetter, *, expired: bool) -> None:
+    def died(self, queue: Stock, letter: DeadLetter, *, expired: bool) -> None:
         """A message has become a dead letter; `expired`: by the end of the last lease that it could have."""
 
-    def dead_removed(self, queue: Queue, letters: Sequence[DeadLetter], *, dropped: bool) -> None:
+    def dead_removed(self, queue: Stock, letters: Sequence[DeadLetter], *, dropped: bool) -> None:
         """Dead letters are gone; `dropped` since there were too many."""
 
-    def dead_cleared(self, queue: Queue) -> None:
+    def dead_cleared(self, queue: Stock) -> None:
         """All dead letters are gone."""
 
-    def replayed(self, queue: Queue, letter: DeadLetter, message: Message) -> None:
+    def replayed(self, queue: Stock, letter: DeadLetter, message: Message) -> None:
         """A dead letter is a ready message again."""

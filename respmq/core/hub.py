@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from respmq.core.facts import Recorder
     from respmq.core.model import DeadLetter
-    from respmq.core.queue import Queue
+    from respmq.core.stock import Stock
 
 #: A limit that nothing reaches.
 NO_LIMIT = 1 << 62
@@ -25,7 +25,7 @@ MESSAGE_OVERHEAD = 350
 TICK_BUDGET = 1_000
 
 #: What is to be done after a command: queues that have both ready messages and takers, and deaths to be announced.
-Agenda = OrderedDict["Queue | Obituaries", None]
+Agenda = OrderedDict["Stock | Obituaries", None]
 
 #: Something that holds many objects and can be emptied one by one.
 Container = dict[Any, Any] | deque[Any] | list[Any]

@@ -1,74 +1,26 @@
-"""One queue: where each of its messages is, and every way from one state to another.
+"""What is asked of one queue: putting, leasing, settling, removing, reading, and its dead letters.
 
-    put --> READY or DELAYED --> LEASED --> acked (gone), back (RELEASE, failure with attempts left), or dead
-
-Each message is in `live` by its id until it is gone. A change of state is made by the few methods at the end of the
-class, so that counters, TTLs, leases and the line can't drift apart.
+Each method checks what has to be checked, then changes states by the methods of `Stock`, and tells the facts.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from respmq.core.dead import DeadLetters
-from respmq.core.deadlines import Alarm
-from respmq.core.dedupe import DedupeWindow
-from respmq.core.eviction import EvictionOrder
 from respmq.core.hub import MESSAGE_OVERHEAD
-from respmq.core.ids import IdMaker
-from respmq.core.lazyheap import delays, lapses
-from respmq.core.leases import Leases
-from respmq.core.line import Line
 from respmq.core.model import DELAYED, GONE, LEASED, READY, DeadLetter, Extra, Message
+from respmq.core.stock import Stock
 from respmq.errors import QueueFullError, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from respmq.core.consumers import Consumer
     from respmq.core.facts import Return
-    from respmq.core.hub import Hub
-    from respmq.core.model import QueueSettings, Reason
-    from respmq.core.requests import Request, RequestKey
-    from respmq.core.takers import Taker
+    from respmq.core.requests import Request
 
 
-class Queue:
+class Queue(Stock):
     """A queue; its methods expect checked arguments and act at `hub.now`."""
-
-    def __init__(self, name: bytes, settings: QueueSettings, hub: Hub) -> None:
-        self.name = name
-        self.settings = settings
-        self._hub = hub
-        hub.queues_made += 1
-        #: No other queue of this broker ever has the same.
-        self.number: int = hub.queues_made
-        self._ids = IdMaker(hub.random_bytes)
-        #: Whether a message that waits has nothing to be kept account of but its place.
-        self._plain = settings.ttl is None and settings.overflow == "REJECT"
-        self.live: dict[bytes, Message] = {}
-        self.ready: int = 0
-        self.delayed: int = 0
-        self.bytes: int = 0
-        self.enqueued: int = 0
-        self.acked: int = 0
-        self.delivered = self.retried = self.duplicates = self.expired_leases = 0
-        #: How often a message has entered at the back.
-        self._entered: int = 0
-        self._line = Line()
-        self._delays = delays()
-        self._lapsing = lapses()
-        #: Only there under DROPHEAD.
-        self._eviction = EvictionOrder() if settings.overflow == "DROPHEAD" else None
-        self.leases = Leases()
-        self.dead = DeadLetters(settings.max_dead, hub)
-        self._window = DedupeWindow(settings.dedupe)
-        self.requests: dict[RequestKey, Request] = {}
-        #: Who takes what becomes ready, the one at the head first.
-        self.takers: OrderedDict[Taker, None] = OrderedDict()
-        self.consumers: dict[Consumer, None] = {}
-        self._alarm = Alarm(hub.deadlines, self)
 
     # -- putting ---------------------------------------------------------------------------------------------------
 
@@ -166,12 +118,6 @@ class Queue:
         return self._window.holds(id, now) or self._ids.made_since(id, now - self.settings.dedupe)
 
     # -- leasing and settling --------------------------------------------------------------------------------------
-
-    def join(self, taker: Taker) -> None:
-        """Stand at the end of the line."""
-        self.takers[taker] = None
-        if self.ready:
-            self._hub.agenda[self] = None
 
     def take(self, count: int, duration: int | None, taken: list[Message]) -> None:
         """Lease up to `count` messages for `duration` (None: ACKTIMEOUT) and append them to `taken`."""
@@ -299,22 +245,6 @@ class Queue:
                 self._hub.recorder.touched(self, renewed)
         return len(renewed)
 
-    def _end_lease(self, token: bytes) -> Message | None:
-        message = self.leases.pop(token)
-        if message is not None and self.leases.holders:
-            self.leases.end_hold(token)
-        return message
-
-    def _retry(self, message: Message, delay: int | None, error: bytes | None, how: Return) -> None:
-        if message.attempt >= self.settings.max_attempts:
-            message.state = GONE
-            self._bury(message, "max_attempts", error, expired=how == "expired")
-            return
-        self.retried += 1
-        self._enter(message, self.settings.backoff(message.attempt, self._hub.uniform) if delay is None else delay)
-        if self._hub.recorder is not None:
-            self._hub.recorder.returned(self, message, how)
-
     # -- removing and reading --------------------------------------------------------------------------------------
 
     def delete(self, ids: tuple[bytes, ...]) -> int:
@@ -418,132 +348,3 @@ class Queue:
         if letters and recorder is not None:
             recorder.dead_removed(self, letters, dropped=False)
         return len(letters)
-
-    def _bury(self, message: Message, reason: Reason, error: bytes | None, *, expired: bool = False) -> None:
-        """A message that is in no structure but `live` any more becomes a dead letter."""
-        del self.live[message.id]
-        self.bytes -= message.size
-        message.lease = None
-        letter = DeadLetter(message, reason, error, self._hub.now)
-        dropped = self.dead.add(letter)
-        recorder = self._hub.recorder
-        if recorder is not None:
-            recorder.died(self, letter, expired=expired)
-            if dropped:
-                recorder.dead_removed(self, dropped, dropped=True)
-        self._hub.obituaries.add(letter)
-
-    # -- time ------------------------------------------------------------------------------------------------------
-
-    def due(self) -> None:
-        """Do all that is due at `hub.now`, within the budget of the tick."""
-        self._alarm.disarm()
-        hub = self._hub
-        now = hub.now
-        for token, message in self.leases.expired(now, hub.budget):
-            hub.budget -= 1
-            self.expired_leases += 1
-            self.leases.end_hold(token)
-            self.leases.late[token] = message
-            self._retry(message, None, b"ack timeout", "expired")
-            if message.state == GONE:
-                del self.leases.late[token]
-        while hub.budget > 0 and (at := self._lapsing.next()) is not None and at <= now:
-            hub.budget -= 1
-            lapsed = self._lapsing.pop_next()
-            if lapsed is not None:
-                self._withdraw(lapsed)
-                self._lapse(lapsed)
-        promoted: list[Message] = []
-        while hub.budget > 0 and (at := self._delays.next()) is not None and at <= now:
-            hub.budget -= 1
-            delayed = self._delays.pop_next()
-            if delayed is not None:
-                self.delayed -= 1
-                self._make_ready(delayed)
-                promoted.append(delayed)
-        if promoted and hub.recorder is not None:
-            hub.recorder.promoted(self, promoted)
-        self._window.forget(now)
-        self._rearm()
-
-    def _rearm(self) -> None:
-        moments = (
-            self.leases.next_expiry(),
-            self._lapsing.next(),
-            self._delays.next(),
-            self._window.next_end(),
-        )
-        when = min((moment for moment in moments if moment is not None), default=None)
-        if when is not None:
-            self._alarm.arm(max(when, self._hub.now))
-
-    # -- changes of state ------------------------------------------------------------------------------------------
-
-    def _enter(self, message: Message, delay: int) -> None:
-        """The message begins to wait at the back: ready, or ready after `delay`."""
-        self._start_ttl(message)
-        if delay:
-            message.state = DELAYED
-            message.deadline = due = self._hub.now + delay
-            self.delayed += 1
-            self._delays.add(due, message)
-            self._alarm.arm(due)
-            self._stand_last(message)
-        else:
-            self._make_ready(message)
-
-    def _make_ready(self, message: Message) -> None:
-        message.state = READY
-        message.since = self._hub.now
-        self.ready += 1
-        self._stand_last(message)
-        self._line.append(message)
-        if self.takers:
-            self._hub.agenda[self] = None
-
-    def _stand_last(self, message: Message) -> None:
-        self._entered += 1
-        message.order = self._entered
-        if self._eviction is not None:
-            self._eviction.add(message)
-
-    def _start_ttl(self, message: Message) -> None:
-        ttl = self.settings.ttl
-        extra = message.extra
-        if extra is not None and extra.ttl is not None and (ttl is None or extra.ttl < ttl):
-            ttl = extra.ttl
-        if ttl is not None:
-            message.expires_at = at = self._hub.now + ttl
-            self._lapsing.add(at, message)
-            self._alarm.arm(at)
-
-    def _withdraw(self, message: Message) -> None:
-        """Take a waiting message out of the line; what remains of it there is skipped."""
-        if message.state == READY:
-            message.state = GONE
-            self.ready -= 1
-            self._line.discard(message.priority)
-        else:
-            message.state = GONE
-            self.delayed -= 1
-        if message.lease is not None:
-            self.leases.late.pop(message.lease, None)
-
-    def _lapse(self, message: Message) -> None:
-        """A message that is out of the line dies because its TTL has passed."""
-        message.state = GONE
-        if message.lease is not None:
-            self.leases.late.pop(message.lease, None)
-        self._bury(message, "ttl_expired", None)
-
-    def _discard(self, message: Message) -> None:
-        """A message that is in no structure but `live` any more is gone for good."""
-        message.state = GONE
-        del self.live[message.id]
-        size = len(message.body) if message.extra is None else message.size
-        self.bytes -= size
-        self._hub.used -= size + MESSAGE_OVERHEAD
-        # A stale entry in a heap may hold the message for a while: not its body.
-        message.body = b""
-        message.extra = None
