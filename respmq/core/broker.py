@@ -15,6 +15,7 @@ from respmq.core.directory import Directory
 from respmq.core.events import Router
 from respmq.core.exchanges import Exchanges
 from respmq.core.hub import NO_LIMIT, TICK_BUDGET, Hub
+from respmq.core.load import load
 from respmq.core.model import Description, Message, describe, describe_dead, describe_live
 from respmq.core.requests import Request
 from respmq.core.stats import BrokerStats
@@ -23,9 +24,11 @@ from respmq.core.waiting import Waiter, take
 from respmq.errors import InvalidRequestError, OutOfMemoryError, TooBigError, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from respmq.core.consumers import Sink
+    from respmq.core.facts import Recorder
+    from respmq.core.image import BrokerImage
     from respmq.core.model import Extra
     from respmq.core.queue import Queue
     from respmq.core.waiting import Deliveries, LeaseWait
@@ -75,6 +78,20 @@ class Broker(Directory):
     def used_memory(self) -> int:
         """Bytes that messages and dead letters take, as counted for `max_memory`."""
         return self._hub.used
+
+    def record(self, recorder: Recorder | None) -> None:
+        """Tell somebody every fact from now on, or nobody."""
+        self._hub.recorder = recorder
+
+    def load(self, image: BrokerImage, now: int) -> Iterator[None]:
+        """Take over the state in `image` in place of none, in steps; what fell due since it was made does so in a tick.
+
+        Args:
+            image: it is used up.
+            now: the moment at which the broker goes on; not later than the first tick's.
+        """
+        self._hub.now = now
+        yield from load(image, self._hub, self._queues, self.topics, self.exchanges)
 
     def tick(self, now: int) -> int | None:
         """Move to `now` and do what fell due on the way, each thing at its own moment.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from respmq.core.hub import MESSAGE_OVERHEAD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from respmq.core.hub import Hub
     from respmq.core.model import DeadLetter
@@ -30,6 +30,11 @@ class DeadLetters:
         #: What the letters count for `maxmemory`.
         self._used = 0
         self.added = self.dropped = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of bodies, headers and attachments."""
+        return self._used - len(self._letters) * MESSAGE_OVERHEAD
 
     def __len__(self) -> int:
         return len(self._letters)
@@ -56,6 +61,17 @@ class DeadLetters:
             # It is the oldest of all, so it is the oldest with its id.
             letters += self._remove(oldest.message.id, 0)
         return letters
+
+    def load(self, letters: Iterable[DeadLetter], added: int, dropped: int) -> None:
+        """Take over letters that have their numbers, the oldest first, in place of none."""
+        for letter in letters:
+            self._letters[letter.number] = letter
+            self._by_id.setdefault(letter.message.id, []).append(letter.number)
+            used = letter.message.size + MESSAGE_OVERHEAD
+            self._used += used
+            self._hub.used += used
+        self.added = added
+        self.dropped = dropped
 
     def latest(self, id: bytes) -> DeadLetter | None:
         """The latest letter with this id, or None."""

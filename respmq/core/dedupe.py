@@ -28,6 +28,23 @@ class DedupeWindow:
         self._order.append(id)
         return until
 
+    def load(self, put: dict[bytes, int], now: int) -> None:
+        """Remember ids that were put at certain moments, in place of none."""
+        length = self._length
+        for id in sorted(put, key=put.__getitem__):
+            if put[id] + length > now:
+                self._until[id] = put[id] + length
+                self._order.append(id)
+
+    def ids(self) -> list[bytes]:
+        """The ids that are remembered, those put first at the front."""
+        return list(self._order)
+
+    def put_at(self, id: bytes) -> int:
+        """When an id that is remembered was put, in milliseconds since the epoch; 0 if it isn't remembered."""
+        until = self._until.get(id)
+        return 0 if until is None else until - self._length
+
     def holds(self, id: bytes, now: int) -> bool:
         """Whether an id is remembered."""
         self.forget(now)

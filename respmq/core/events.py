@@ -190,7 +190,8 @@ class Router:
         found = self._find(queue)
         added = self._bound.add(pattern, queue)
         if added:
-            self._bindings.setdefault(queue, {})[pattern] = None
+            found.patterns[pattern] = None
+            self._bindings[queue] = found.patterns
             self._count(bindings=1)
             if self._hub.recorder is not None:
                 self._hub.recorder.bound(found, pattern)

@@ -156,6 +156,10 @@ class Exchanges:
         headers = {**headers, b"exchange": name, b"routing-key": key}
         return self._router.copy(list(exchange.route(key)), body, headers, attachments)
 
+    def all(self) -> list[tuple[bytes, Exchange]]:
+        """All exchanges with their names."""
+        return list(self._exchanges.items())
+
     def kinds(self) -> list[tuple[bytes, str]]:
         """Name and kind of each exchange, sorted by name."""
         return sorted((name, exchange.kind) for name, exchange in self._exchanges.items())

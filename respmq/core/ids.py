@@ -22,7 +22,7 @@ _ID_LENGTH = 32
 class IdMaker:
     """Makes the ids of one queue; `random_bytes(n)` gives the queue's mark."""
 
-    __slots__ = ("_block", "_counter", "_mark", "_millis", "_random_bytes")
+    __slots__ = ("_before", "_block", "_counter", "_mark", "_millis", "_random_bytes")
 
     def __init__(self, random_bytes: Callable[[int], bytes]) -> None:
         self._random_bytes = random_bytes
@@ -30,6 +30,8 @@ class IdMaker:
         self._millis = -1
         self._counter = 0
         self._block = b""
+        #: The greatest id of the maker before this one.
+        self._before = b""
 
     def make(self, now: int) -> bytes:
         """A new id, greater than all before it. `now` is in milliseconds since the epoch."""
@@ -48,6 +50,30 @@ class IdMaker:
                 counter = 0
             self._block = b"%012x7%03x8" % (self._millis, counter >> 12)
         return self._block + _HEX3[low] + self._mark
+
+    @property
+    def mark(self) -> bytes:
+        """What all ids end with."""
+        return self._mark
+
+    @property
+    def last(self) -> bytes:
+        """The greatest id made so far; empty if there is none."""
+        if not self._counter:
+            return self._before
+        count = self._counter - 1
+        return b"%012x7%03x8%03x" % (self._millis, count >> 12, count & 4095) + self._mark
+
+    def load(self, mark: bytes, last: bytes) -> None:
+        """Go on behind another maker, whose mark and greatest id (empty: none) these are."""
+        self._mark = mark
+        self._before = last
+        self._counter = 0
+        self._millis = int(last[:12], 16) if last else -1
+        if last:
+            # Behind all that it can have made in that millisecond.
+            self._millis += 1
+            self._block = b"%012x70008" % self._millis
 
     def made_since(self, id: bytes, since: int) -> bool:
         """Whether `id` is one that this maker made after `since`."""

@@ -89,6 +89,17 @@ class Leases:
                 self.add_odd(message)
         return message
 
+    def load(self, messages: list[Message], standard_until: int) -> None:
+        """Take over leases in place of none; those that end by `standard_until` end before all standard ones to come."""
+        # Of those that end together the first granted is the first to end, as tokens are counted.
+        tokens = {message.lease: message for message in messages if message.lease is not None}
+        for token in sorted(tokens, key=lambda token: (tokens[token].deadline, len(token), token)):
+            message = tokens[token]
+            if message.deadline <= standard_until:
+                self.standard[token] = message
+            else:
+                self.add_odd(message)
+
     def get(self, token: bytes) -> Message | None:
         """The message of a live lease, or None."""
         message = self.standard.get(token)

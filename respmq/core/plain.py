@@ -25,7 +25,7 @@ class PlainQueue(Queue):
         if not self._plain or self.takers or self.ready + self.delayed >= self.settings.max_len:
             return None
         hub = self._hub
-        id = self._ids.make(hub.now)
+        id = self.id_maker.make(hub.now)
         message = Message(self.name, id, body, 0, hub.now, None)
         self._entered = message.order = self._entered + 1
         self.live[id] = message

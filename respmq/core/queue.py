@@ -40,11 +40,11 @@ class Queue(Stock):
             self._make_room(1)
         chosen = id is not None
         if id is None:
-            id = self._ids.make(now)
+            id = self.id_maker.make(now)
         else:
-            if self._ids.avoid(id) and self._hub.recorder is not None:
+            if self.id_maker.avoid(id) and self._hub.recorder is not None:
                 self._hub.recorder.renamed(self)
-            until = self._window.add(id, now)
+            until = self.window.add(id, now)
             if until is not None:
                 self._alarm.arm(until)
         message = Message(self.name, id, body, priority, now, extra)
@@ -61,7 +61,7 @@ class Queue(Stock):
         """Store messages of `size` bytes in all in a plain queue that has room, by a shorter way; returns the ids."""
         hub = self._hub
         now = hub.now
-        name, live, append, make_id = self.name, self.live, self._line.append, self._ids.make
+        name, live, append, make_id = self.name, self.live, self._line.append, self.id_maker.make
         messages: list[Message] = []
         order = self._entered
         for body in bodies:
@@ -115,7 +115,7 @@ class Queue(Stock):
         if id in self.live:
             return True
         now = self._hub.now
-        return self._window.holds(id, now) or self._ids.made_since(id, now - self.settings.dedupe)
+        return self.window.holds(id, now) or self.id_maker.made_since(id, now - self.settings.dedupe)
 
     # -- leasing and settling --------------------------------------------------------------------------------------
 
@@ -284,9 +284,9 @@ class Queue(Stock):
 
     def close(self) -> None:
         """Free everything; the queue is not used afterwards."""
+        self.purge()
         if self._hub.recorder is not None:
             self._hub.recorder.deleted(self)
-        self.purge()
         for token in list(self.leases.holders):
             # The holder may be another queue's request.
             self.leases.end_hold(token)
@@ -294,7 +294,7 @@ class Queue(Stock):
         self.dead.clear()
         hub.used -= self.bytes + len(self.leases) * MESSAGE_OVERHEAD
         hub.bury(self.live, *self.leases.containers())
-        hub.bury(*self._window.containers())
+        hub.bury(*self.window.containers())
         hub.agenda.pop(self, None)
         self.requests.clear()
         self._alarm.disarm()

@@ -21,12 +21,13 @@ class Request:
     neither is the case any more.
     """
 
-    __slots__ = ("_copies", "key", "messages", "queue", "waiter")
+    __slots__ = ("_copies", "_held", "key", "queue", "waiter")
 
     def __init__(self, queue: Queue, key: RequestKey) -> None:
         self.queue = queue
         self.key = key
-        self.messages: dict[bytes, Message] = {}
+        #: By token, each message with the number of its queue.
+        self._held: dict[bytes, tuple[int, Message]] = {}
         #: How many answers beside the first one have a lease.
         self._copies: Counter[bytes] = Counter()
         self.waiter: Waiter | None = None
@@ -36,19 +37,24 @@ class Request:
         self.waiter = waiter
         self.queue.requests[self.key] = self
 
-    def granted(self, messages: list[Message]) -> None:
-        """Remember what was handed out."""
-        self.waiter = None
-        self.queue.requests[self.key] = self
+    def hold(self, queue: Queue, messages: list[Message]) -> None:
+        """Keep account of leases from one of the queues."""
         for message in messages:
             if message.lease is not None:
-                self.messages[message.lease] = message
+                self._held[message.lease] = (queue.number, message)
+                queue.leases.holders[message.lease] = self
+
+    def granted(self) -> None:
+        """The wait, if there was one, has ended with what is held."""
+        self.waiter = None
+        self.queue.requests[self.key] = self
         self._forget_if_over()
+        self.queue.record_request(self)
 
     def repeated(self) -> list[Message]:
         """What was handed out and is still leased, for one more answer."""
-        self._copies.update(list(self.messages))
-        return list(self.messages.values())
+        self._copies.update(list(self._held))
+        return [message for _, message in self._held.values()]
 
     def keeps(self, token: bytes) -> bool:
         """Whether another answer has the lease, too."""
@@ -56,9 +62,13 @@ class Request:
         self._copies[token] -= kept
         return kept
 
+    def held(self) -> list[tuple[int, Message]]:
+        """The messages that are still leased, each with the number of its queue."""
+        return list(self._held.values())
+
     def ended(self, token: bytes) -> None:
         """A lease ended; with the last one the key is forgotten."""
-        self.messages.pop(token, None)
+        self._held.pop(token, None)
         self._copies.pop(token, None)
         self._forget_if_over()
 
@@ -68,5 +78,5 @@ class Request:
         self._forget_if_over()
 
     def _forget_if_over(self) -> None:
-        if not self.messages and self.waiter is None and self.queue.requests.get(self.key) is self:
+        if not self._held and self.waiter is None and self.queue.requests.get(self.key) is self:
             del self.queue.requests[self.key]

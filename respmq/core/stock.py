@@ -17,15 +17,19 @@ from respmq.core.dedupe import DedupeWindow
 from respmq.core.eviction import EvictionOrder
 from respmq.core.hub import MESSAGE_OVERHEAD
 from respmq.core.ids import IdMaker
+from respmq.core.image import Counters
 from respmq.core.lazyheap import delays, lapses
 from respmq.core.leases import Leases
 from respmq.core.line import Line
-from respmq.core.model import DELAYED, GONE, READY, DeadLetter
+from respmq.core.model import DELAYED, GONE, LEASED, READY, DeadLetter
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from respmq.core.consumers import Consumer
     from respmq.core.facts import Return
     from respmq.core.hub import Hub
+    from respmq.core.image import QueueImage
     from respmq.core.model import Message, QueueSettings, Reason
     from respmq.core.requests import Request, RequestKey
     from respmq.core.takers import Taker
@@ -41,7 +45,7 @@ class Stock:
         hub.queues_made += 1
         #: No other queue of this broker ever has the same.
         self.number: int = hub.queues_made
-        self._ids = IdMaker(hub.random_bytes)
+        self.id_maker = IdMaker(hub.random_bytes)
         #: Whether a message that waits has nothing to be kept account of but its place.
         self._plain = settings.ttl is None and settings.overflow == "REJECT"
         self.live: dict[bytes, Message] = {}
@@ -63,8 +67,10 @@ class Stock:
         self._eviction = EvictionOrder() if settings.overflow == "DROPHEAD" else None
         self.leases = Leases()
         self.dead = DeadLetters(settings.max_dead, hub)
-        self._window = DedupeWindow(settings.dedupe)
+        self.window = DedupeWindow(settings.dedupe)
         self.requests: dict[RequestKey, Request] = {}
+        #: Topics of which copies come here, in the order in which they were bound; the router's.
+        self.patterns: dict[bytes, None] = {}
         #: Who takes what becomes ready, the one at the head first.
         self.takers: OrderedDict[Taker, None] = OrderedDict()
         self.consumers: dict[Consumer, None] = {}
@@ -107,7 +113,7 @@ class Stock:
                 promoted.append(delayed)
         if promoted and hub.recorder is not None:
             hub.recorder.promoted(self, promoted)
-        self._window.forget(now)
+        self.window.forget(now)
         self._rearm()
 
     def _rearm(self) -> None:
@@ -115,7 +121,7 @@ class Stock:
             self.leases.next_expiry(),
             self._lapsing.next(),
             self._delays.next(),
-            self._window.next_end(),
+            self.window.next_end(),
         )
         when = min((moment for moment in moments if moment is not None), default=None)
         if when is not None:
@@ -222,3 +228,68 @@ class Stock:
         # A stale entry in a heap may hold the message for a while: not its body.
         message.body = b""
         message.extra = None
+
+    # -- the whole of it as data ---------------------------------------------------------------------------------------
+
+    def counters(self) -> Counters:
+        """What has happened so far, in numbers."""
+        return Counters(
+            entered=self._entered,
+            enqueued=self.enqueued,
+            delivered=self.delivered,
+            acked=self.acked,
+            retried=self.retried,
+            duplicates=self.duplicates,
+            expired_leases=self.expired_leases,
+            dead=self.dead.added,
+            dead_dropped=self.dead.dropped,
+        )
+
+    def load(self, image: QueueImage) -> Iterator[None]:
+        """Take over a queue's number, messages and counters, in place of none; a step for every thousand messages."""
+        self.number = image.number
+        counters = image.counters
+        self._entered = counters.entered
+        self.enqueued = counters.enqueued
+        self.delivered = counters.delivered
+        self.acked = counters.acked
+        self.retried = counters.retried
+        self.duplicates = counters.duplicates
+        self.expired_leases = counters.expired_leases
+        self.id_maker.load(image.mark, image.last_id)
+        self.window.load(image.window, self._hub.now)
+        letters = sorted(image.letters.values(), key=lambda letter: letter.number)
+        for letter in letters:
+            letter.message.queue = self.name
+        self.dead.load(letters, counters.dead, counters.dead_dropped)
+        self.live = image.messages
+        for place, message in enumerate(sorted(self.live.values(), key=lambda message: message.order)):
+            self._load_message(message)
+            if place % 1000 == 0:
+                yield
+        self.leases.load(
+            [message for message in self.live.values() if message.state == LEASED],
+            self._hub.now + self.settings.ack_timeout,
+        )
+        self._rearm()
+
+    def _load_message(self, message: Message) -> None:
+        """A message comes back; those of one priority come in the order of their entry."""
+        message.queue = self.name
+        size = message.size
+        self.bytes += size
+        self._hub.used += size + MESSAGE_OVERHEAD
+        if message.state == LEASED:
+            return
+        if message.state == READY:
+            self.ready += 1
+            self._line.append(message)
+        else:
+            self.delayed += 1
+            self._delays.add(message.deadline, message)
+        if message.expires_at:
+            self._lapsing.add(message.expires_at, message)
+        if self._eviction is not None:
+            self._eviction.add(message)
+        if message.lease is not None:
+            self.leases.late[message.lease] = message

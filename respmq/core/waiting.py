@@ -27,12 +27,9 @@ def take(queues: Iterable[Queue], count: int, lease: int | None, request: Reques
             before = len(taken)
             queue.take(count - before, lease, taken)
             if request is not None:
-                for message in taken[before:]:
-                    if message.lease is not None:
-                        queue.leases.holders[message.lease] = request
+                request.hold(queue, taken[before:])
     if request is not None and taken:
-        request.granted(taken)
-        request.queue.record_request(request)
+        request.granted()
     return taken
 
 

@@ -7,6 +7,7 @@ hypothesis: what it chooses is too often the same to come to states that take se
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 
 import pytest
 
@@ -24,8 +25,10 @@ STEPS = 120
 class Player:
     """Does operations on both. Those that change something are followed by `serve`, as in the server."""
 
+    twins_class = Twins
+
     def __init__(self) -> None:
-        self.twins = Twins()
+        self.twins = self.twins_class()
         self.patch = pytest.MonkeyPatch()
         #: Operations that still belong to one step (MULTI), which nobody is served in the middle of.
         self.together = 0
@@ -52,7 +55,7 @@ class Player:
         b: QueueSettings | None,
     ) -> None:
         """Small numbers make sweeps begin soon and take long: most of what happens, happens in the middle of one."""
-        self.twins = Twins(seed, size=size, memory=memory, short=short)
+        self.twins = self.twins_class(seed, size=size, memory=memory, short=short)
         self.twins.real.auto_declare = self.twins.model.auto_declare = auto_declare
         for module in (respmq.core.deadlines, respmq.core.lazyheap, respmq.core.line):
             self.patch.setattr(module, "_SWEEP_FROM", sweep_from)
@@ -216,39 +219,44 @@ class Player:
         self.together = number
 
 
-def fault(operations: list[Operation]) -> Exception | None:
+def fault(operations: list[Operation], player: type[Player] = Player) -> Exception | None:
     """How broker and model differ, if they do."""
     try:
-        Player().play(operations)
+        player().play(operations)
     except Exception as error:  # noqa: BLE001 - an unexpected one is a difference, too
         return error
     return None
 
 
-def shortest(operations: list[Operation]) -> list[Operation]:
+def shortest(operations: list[Operation], player: type[Player] = Player) -> list[Operation]:
     """What is left of a sequence that fails when all is taken out that isn't needed for that."""
     size = len(operations)
     while size := size // 2:
         place = 1
         while place < len(operations):
             without = operations[:place] + operations[place + size :]
-            if fault(without) is None:
+            if fault(without, player) is None:
                 place += size
             else:
                 operations = without
         if size == 1 and len(operations) > 1:
             again = [operations[:i] + operations[i + 1 :] for i in range(1, len(operations))]
-            shorter = next((some for some in again if fault(some) is not None), None)
+            shorter = next((some for some in again if fault(some, player) is not None), None)
             if shorter is not None:
                 operations, size = shorter, 2
     return operations
 
 
+def search(seeds: Iterable[int], player: type[Player] = Player) -> None:
+    """Play what the seeds give; fail with the shortest sequence that does."""
+    for seed in seeds:
+        operations = Chooser(seed).operations(STEPS)
+        if fault(operations, player) is not None:
+            short = shortest(operations, player)
+            what = "\n".join(map(str, short))
+            raise AssertionError(f"seed {seed} in {len(short)} operations:\n{what}") from fault(short, player)
+
+
 @pytest.mark.parametrize("part", range(8))
 def test_the_broker_does_what_the_model_does(part: int) -> None:
-    for seed in itertools.islice(itertools.count(part, 8), examples(250)):
-        operations = Chooser(seed).operations(STEPS)
-        if fault(operations) is not None:
-            short = shortest(operations)
-            what = "\n".join(map(str, short))
-            raise AssertionError(f"seed {seed} in {len(short)} operations:\n{what}") from fault(short)
+    search(itertools.islice(itertools.count(part, 8), examples(250)))

@@ -1,0 +1,319 @@
+"""Facts to records. What has been told since the last batch waits in `records`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from struct import pack
+from typing import TYPE_CHECKING
+
+from respmq.journal import format as fmt
+from respmq.journal.format import Kind
+from respmq.journal.homes import RECORDS_SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from respmq.core.exchanges import Exchange
+    from respmq.core.facts import Return
+    from respmq.core.model import DeadLetter, Message
+    from respmq.core.requests import Request
+    from respmq.core.stock import Stock
+    from respmq.journal.homes import Homes
+
+_head = fmt.RECORD_HEAD.pack
+_PUT_SMALL = fmt.PUT_ONE.size - fmt.RECORD_HEAD.size + fmt.ID_SIZE
+_LEASED_SMALL = fmt.LEASED_ONE.size - fmt.RECORD_HEAD.size
+_IDS_SMALL = fmt.IDS_ONE.size - fmt.RECORD_HEAD.size
+
+
+def encode_json(value: object) -> bytes:
+    """A payload of the rare kinds. Bytes stand in it as Latin-1 text, which any bytes can."""
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def encode_ids(ids: Sequence[bytes]) -> bytes:
+    """Ids of at most 255 bytes each, with their sizes before them."""
+    return bytes(map(len, ids)) + b"".join(ids)
+
+
+def encode_message(message: Message, flags: int) -> bytes:
+    """The payload of a MESSAGE: everything that is to be known of it."""
+    extra = message.extra
+    lease = b""
+    if message.lease is not None:
+        lease = message.lease
+        flags |= fmt.HAS_LEASE
+    parts = [message.body]
+    ttl = 0
+    headers = attachments = 0
+    if extra is not None:
+        for pair in extra.headers.items():
+            parts += pair
+        parts += extra.attachments
+        headers, attachments = len(extra.headers), len(extra.attachments)
+        if extra.announcement:
+            flags |= fmt.ANNOUNCEMENT
+        if extra.ttl is not None:
+            flags |= fmt.HAS_TTL
+            ttl = extra.ttl
+    head = fmt.MESSAGE.pack(
+        flags,
+        message.state,
+        message.priority,
+        message.enqueued_at,
+        message.since,
+        message.deadline,
+        message.expires_at,
+        message.order,
+        message.attempt,
+        ttl,
+        len(message.id),
+        len(lease),
+        headers,
+        attachments,
+    )
+    return b"".join((head, pack(f"<{len(parts)}I", *map(len, parts)), message.id, lease, *parts))
+
+
+class Encoder:
+    """A `respmq.core.facts.Recorder` that makes records."""
+
+    def __init__(self, homes: Homes) -> None:
+        self.records: list[bytes] = []
+        self._append = self.records.append
+        self._homes = homes
+
+    def _add(self, kind: Kind, number: int, payload: bytes) -> None:
+        self._append(_head(kind, len(payload), number) + payload)
+
+    # -- queues, bindings and exchanges ----------------------------------------------------------------------------
+
+    def declared(self, queue: Stock) -> None:
+        """A queue is there, or is written down again with all that is known of it but its messages."""
+        self._homes.settle(queue.number)
+        self._add(Kind.QUEUE, queue.number, encode_json(describe_queue(queue)))
+
+    def deleted(self, queue: Stock) -> None:
+        """A queue is gone, with all that was in it and all bindings to it."""
+        self._homes.forget(queue)
+        self._add(Kind.DELETED, queue.number, b"")
+
+    def purged(self, queue: Stock) -> None:
+        """All ready and delayed messages of a queue are about to go."""
+        self._homes.purge(queue)
+        self._add(Kind.PURGED, queue.number, b"")
+
+    def renamed(self, queue: Stock) -> None:
+        """A queue marks the ids that it makes in another way."""
+        self._add(Kind.RENAMED, queue.number, queue.id_maker.mark)
+
+    def bound(self, queue: Stock, pattern: bytes) -> None:
+        """A queue gets copies of what is published under a pattern."""
+        self._add(Kind.BOUND, queue.number, pattern)
+
+    def unbound(self, queue: Stock, pattern: bytes) -> None:
+        """It no longer does."""
+        self._add(Kind.UNBOUND, queue.number, pattern)
+
+    def exchange_declared(self, name: bytes, exchange: Exchange) -> None:
+        """An exchange is there."""
+        self.exchange(name, exchange, [])
+
+    def exchange(self, name: bytes, exchange: Exchange, bindings: list[tuple[int, bytes]]) -> None:
+        """An exchange with its bindings, as pairs of queue number and key."""
+        pairs = [[number, key.decode("latin-1")] for number, key in bindings]
+        value = {"name": name.decode("latin-1"), "kind": exchange.kind, "bindings": pairs}
+        self._homes.settle_exchange(name)
+        self._add(Kind.EXCHANGE, 0, encode_json(value))
+
+    def exchange_deleted(self, name: bytes) -> None:
+        """An exchange is gone, with its bindings."""
+        self._homes.forget_exchange(name)
+        self._add(Kind.EXCHANGE_DELETED, 0, name)
+
+    def exchange_bound(self, name: bytes, queue: Stock, key: bytes) -> None:
+        """A queue is bound to an exchange."""
+        value = [name.decode("latin-1"), key.decode("latin-1")]
+        self._add(Kind.EXCHANGE_BOUND, queue.number, encode_json(value))
+
+    def exchange_unbound(self, name: bytes, queue: Stock, key: bytes) -> None:
+        """It no longer is."""
+        value = [name.decode("latin-1"), key.decode("latin-1")]
+        self._add(Kind.EXCHANGE_UNBOUND, queue.number, encode_json(value))
+
+    def copy_dropped(self) -> None:
+        """A copy found no room in its queue."""
+        self._add(Kind.COPY_DROPPED, 0, b"")
+
+    def broker(self, queues_made: int, binding_drops: int, floor: int) -> None:
+        """What belongs to no queue; segments below `floor` are needed no longer."""
+        value = {"queues_made": queues_made, "binding_drops": binding_drops, "floor": floor}
+        self._add(Kind.BROKER, 0, encode_json(value))
+
+    # -- messages --------------------------------------------------------------------------------------------------
+
+    def stored(self, queue: Stock, message: Message, *, chosen: bool) -> None:
+        """A message was put."""
+        remembered = message.enqueued_at + queue.settings.dedupe if chosen else 0
+        self._homes.house(queue, message, remembered=remembered)
+        self._add(Kind.MESSAGE, queue.number, encode_message(message, fmt.CHOSEN if chosen else 0))
+
+    def carried(self, queue: Stock, message: Message) -> None:
+        """A message is written down again, as it is now."""
+        self._homes.move(queue, message)
+        self._add(Kind.MESSAGE, queue.number, encode_message(message, fmt.CARRIED))
+
+    def stored_plain(self, queue: Stock, messages: Sequence[Message]) -> None:
+        """Messages without options were put, and are ready one behind the other."""
+        first = messages[0]
+        count = len(messages)
+        home = self._homes.of(queue)
+        home.live += count
+        if count == 1:
+            first.home = home
+            body = first.body
+            size = len(body)
+            self._homes.live_bytes += size + RECORDS_SIZE
+            self._append(
+                fmt.PUT_ONE.pack(Kind.PUT, _PUT_SMALL + size, queue.number, first.enqueued_at, first.order, 1, size)
+                + first.id
+                + body
+            )
+            return
+        bodies = [message.body for message in messages]
+        sizes = [*map(len, bodies)]
+        self._homes.live_bytes += sum(sizes) + count * RECORDS_SIZE
+        for message in messages:
+            message.home = home
+        head = fmt.PUT.pack(first.enqueued_at, first.order, count) + pack(f"<{count}I", *sizes)
+        payload = b"".join((head, *[message.id for message in messages], *bodies))
+        self._append(_head(Kind.PUT, len(payload), queue.number) + payload)
+
+    def duplicate(self, queue: Stock) -> None:
+        """A put was turned away because its id is known."""
+        self._add(Kind.DUPLICATE, queue.number, b"")
+
+    def remembered(self, queue: Stock, window: Sequence[tuple[bytes, int]]) -> None:
+        """Ids are remembered, of messages that were put at certain moments: written down again."""
+        home = self._homes.of(queue)
+        home.remembered = max(home.remembered, *(put + queue.settings.dedupe for _, put in window))
+        puts = pack(f"<{len(window)}q", *(put for _, put in window))
+        ids = encode_ids([id for id, _ in window])
+        self._add(Kind.REMEMBERED, queue.number, fmt.REMEMBERED.pack(len(window)) + puts + ids)
+
+    def leased(self, queue: Stock, messages: Sequence[Message]) -> None:
+        """Messages were handed out, all until the same moment."""
+        deadline = messages[0].deadline
+        if len(messages) == 1:
+            id, token = messages[0].id, messages[0].lease or b""
+            size = len(id)
+            more = len(token)
+            self._append(
+                fmt.LEASED_ONE.pack(Kind.LEASED, _LEASED_SMALL + size + more, queue.number, deadline, 1, size, more)
+                + id
+                + token
+            )
+            return
+        ids = [message.id for message in messages]
+        tokens = [message.lease or b"" for message in messages]
+        head = fmt.LEASED.pack(deadline, len(ids)) + bytes(map(len, ids)) + bytes(map(len, tokens))
+        payload = b"".join((head, *ids, *tokens))
+        self._append(_head(Kind.LEASED, len(payload), queue.number) + payload)
+
+    def requested(self, queue: Stock, request: Request) -> None:
+        """The leases of a request that may be sent again, which is kept by `queue`, are these."""
+        user, key = request.key
+        held = [(number, message.lease or b"") for number, message in request.held()]
+        items = b"".join(fmt.REQUESTED_ITEM.pack(number, len(token)) for number, token in held)
+        head = fmt.REQUESTED.pack(len(user), len(key), len(held))
+        tokens = b"".join(token for _, token in held)
+        self._add(Kind.REQUESTED, queue.number, b"".join((head, items, user, key, tokens)))
+
+    def touched(self, queue: Stock, messages: Sequence[Message]) -> None:
+        """Leases were renewed, all until the same moment."""
+        ids = [message.id for message in messages]
+        head = fmt.TOUCHED.pack(messages[0].deadline, len(ids))
+        self._add(Kind.TOUCHED, queue.number, head + encode_ids(ids))
+
+    def acked(self, queue: Stock, messages: Sequence[Message]) -> None:
+        """Messages are about to go, since they were done."""
+        self._homes.leave(messages)
+        if len(messages) == 1:
+            id = messages[0].id
+            size = len(id)
+            self._append(fmt.IDS_ONE.pack(Kind.ACKED, _IDS_SMALL + size, queue.number, 1, size) + id)
+            return
+        self._gone(Kind.ACKED, queue, messages)
+
+    def removed(self, queue: Stock, messages: Sequence[Message]) -> None:
+        """Messages are about to be deleted."""
+        self._homes.leave(messages)
+        self._gone(Kind.REMOVED, queue, messages)
+
+    def _gone(self, kind: Kind, queue: Stock, messages: Iterable[Message]) -> None:
+        ids = [message.id for message in messages]
+        self._add(kind, queue.number, fmt.IDS.pack(len(ids)) + encode_ids(ids))
+
+    def returned(self, queue: Stock, message: Message, how: Return) -> None:
+        """A lease has ended, and its message waits again."""
+        due = message.deadline if message.state else 0
+        head = fmt.RETURNED.pack(fmt.RETURNS.index(how), message.since, due, message.expires_at, message.order)
+        self._add(Kind.RETURNED, queue.number, head + message.id)
+
+    def promoted(self, queue: Stock, messages: Sequence[Message]) -> None:
+        """Delayed messages are ready now, one behind the other."""
+        first = messages[0]
+        head = fmt.PROMOTED.pack(first.since, first.order, len(messages))
+        self._add(Kind.PROMOTED, queue.number, head + encode_ids([message.id for message in messages]))
+
+    # -- dead letters ----------------------------------------------------------------------------------------------
+
+    def died(self, queue: Stock, letter: DeadLetter, *, expired: bool) -> None:
+        """A message has become a dead letter."""
+        message = letter.message
+        self._homes.die(message)
+        reason = fmt.REASONS.index(letter.reason)
+        error = letter.error
+        head = fmt.DIED.pack(letter.number, letter.dead_at, reason, expired, error is not None, len(message.id))
+        self._add(Kind.DIED, queue.number, head + message.id + (error or b""))
+
+    def letter(self, queue: Stock, letter: DeadLetter) -> None:
+        """A dead letter is written down again."""
+        self._homes.move_dead(queue, letter.message)
+        error = letter.error or b""
+        reason = fmt.REASONS.index(letter.reason)
+        head = fmt.LETTER.pack(letter.number, letter.dead_at, reason, letter.error is not None, len(error))
+        self._add(Kind.LETTER, queue.number, head + error + encode_message(letter.message, fmt.CARRIED))
+
+    def dead_removed(self, queue: Stock, letters: Sequence[DeadLetter], *, dropped: bool) -> None:
+        """Dead letters are gone; `dropped` since there were too many."""
+        self._homes.bury(letters)
+        numbers = [letter.number for letter in letters]
+        head = fmt.DEAD_REMOVED.pack(dropped, len(numbers))
+        self._add(Kind.DEAD_REMOVED, queue.number, head + pack(f"<{len(numbers)}Q", *numbers))
+
+    def dead_cleared(self, queue: Stock) -> None:
+        """All dead letters are gone."""
+        self._homes.clear_dead(queue)
+        self._add(Kind.DEAD_CLEARED, queue.number, b"")
+
+    def replayed(self, queue: Stock, letter: DeadLetter, message: Message) -> None:
+        """A dead letter is a ready message again."""
+        message.home = letter.message.home
+        self._homes.revive(message.home)
+        head = fmt.REPLAYED.pack(letter.number, message.since, message.expires_at, message.order)
+        self._add(Kind.REPLAYED, queue.number, head)
+
+
+def describe_queue(queue: Stock) -> dict[str, object]:
+    """What is written down of a queue, but its messages."""
+    makes = queue.id_maker
+    return {
+        "name": queue.name.decode("latin-1"),
+        "settings": dataclasses.asdict(queue.settings),
+        "mark": makes.mark.decode("latin-1"),
+        "last_id": makes.last.decode("latin-1"),
+        "counters": dataclasses.asdict(queue.counters()),
+        "patterns": [pattern.decode("latin-1") for pattern in queue.patterns],
+    }

@@ -1,0 +1,113 @@
+"""What a journal is made of, byte by byte; docs/journal.md describes it for people.
+
+A segment file is a header and batches; a batch is a header and records; a record is a header and a payload. All
+numbers are little-endian. Payloads that are rare are JSON, those that are frequent are packed.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from struct import Struct
+from typing import Final
+
+VERSION: Final = 1
+
+SEGMENT_MAGIC: Final = b"respmqJ\n"
+#: magic, version, number of the segment, sequence of its first batch, milliseconds since the epoch when it was begun;
+#: a CRC-32 of these follows.
+SEGMENT_HEAD = Struct("<8sHQQq")
+SEGMENT_SIZE: Final = SEGMENT_HEAD.size + 4
+
+BATCH_MAGIC: Final = b"RMQB"
+#: magic, size of the records, CRC-32 of all that follows it.
+BATCH_HEAD = Struct("<4sII")
+#: sequence of the batch, the broker's time and the wall clock's, both in milliseconds since the epoch.
+BATCH_META = Struct("<Qqq")
+BATCH_SIZE: Final = BATCH_HEAD.size + BATCH_META.size
+
+#: kind, size of the payload, number of the queue (0: none).
+RECORD_HEAD = Struct("<BII")
+
+
+class Kind(IntEnum):
+    """Kinds of records. Numbers are never used for something else."""
+
+    BROKER = 1
+    QUEUE = 2
+    DELETED = 3
+    PURGED = 4
+    RENAMED = 5
+    BOUND = 6
+    UNBOUND = 7
+    EXCHANGE = 8
+    EXCHANGE_DELETED = 9
+    EXCHANGE_BOUND = 10
+    EXCHANGE_UNBOUND = 11
+    COPY_DROPPED = 12
+    PUT = 13
+    MESSAGE = 14
+    DUPLICATE = 15
+    LEASED = 16
+    REQUESTED = 17
+    TOUCHED = 18
+    ACKED = 19
+    RETURNED = 20
+    PROMOTED = 21
+    REMOVED = 22
+    DIED = 23
+    LETTER = 24
+    DEAD_REMOVED = 25
+    DEAD_CLEARED = 26
+    REPLAYED = 27
+    REMEMBERED = 28
+
+
+#: now, order of the first, count; then u32 sizes of bodies, ids of 32 bytes each, bodies.
+PUT = Struct("<qQI")
+#: The same with its record's head, for one message and the size of its body.
+PUT_ONE = Struct("<BIIqQII")
+ID_SIZE: Final = 32
+
+#: flags, state, priority, enqueued_at, since, deadline, expires_at, order, attempt, ttl, size of id, size of lease,
+#: number of headers, number of attachments; then u32 sizes of: body, names and values of headers by turns, attachments;
+#: then id, lease and all those.
+MESSAGE = Struct("<BBqqqqqQIqBBII")
+#: Flags of a MESSAGE: the id was chosen by the client; it is no new message but one that is written down again; it is
+#: a copy of the announcement of a death; it has a TTL of its own; it has (had) a lease.
+CHOSEN: Final = 1
+CARRIED: Final = 2
+ANNOUNCEMENT: Final = 4
+HAS_TTL: Final = 8
+HAS_LEASE: Final = 16
+
+#: deadline, count; then u8 sizes of ids, of tokens, then ids and tokens.
+LEASED = Struct("<qI")
+#: The same with its record's head, for one message with the sizes of its id and its token.
+LEASED_ONE = Struct("<BIIqIBB")
+#: deadline, count; then u8 sizes and ids.
+TOUCHED = Struct("<qI")
+#: count; then u8 sizes and ids. Also of what is REMOVED.
+IDS = Struct("<I")
+#: The same with its record's head, for one id and its size.
+IDS_ONE = Struct("<BIIIB")
+#: since, order of the first, count; then u8 sizes and ids.
+PROMOTED = Struct("<qQI")
+#: how, since, due (0: it is ready), expires_at, order; then the id.
+RETURNED = Struct("<BqqqQ")
+RETURNS: Final = ("failed", "expired", "released", "undelivered")
+
+#: number of the letter, dead_at, reason, whether a lease expired, whether there is an error, size of the id; then the
+#: id and the error.
+DIED = Struct("<QqB??B")
+REASONS: Final = ("max_attempts", "rejected", "ttl_expired", "max_length")
+#: number, dead_at, reason, whether there is an error, size of the error; then the error and a MESSAGE.
+LETTER = Struct("<QqB?I")
+#: whether they were too many, count; then u64 numbers.
+DEAD_REMOVED = Struct("<?I")
+#: number of the letter, since, expires_at, order.
+REPLAYED = Struct("<QqqQ")
+#: sizes of user and key, count; then (u32 queue, u8 size of the token) of each lease, then user, key, tokens.
+REQUESTED = Struct("<III")
+REQUESTED_ITEM = Struct("<IB")
+#: count; then i64 moments at which messages with these ids were put, u8 sizes, ids.
+REMEMBERED = Struct("<I")
