@@ -97,6 +97,18 @@ class OutOfMemoryError(BrokerError):
     code = "OOM"
 
 
+class PersistenceError(BrokerError):
+    """`MISCONF`: the journal has no room, or can't be trusted any more, so nothing can be changed for now."""
+
+    code = "MISCONF"
+
+
+class LoadingError(BrokerError):
+    """`LOADING`: the journal is still being read after a start."""
+
+    code = "LOADING"
+
+
 class NoAuthError(BrokerError):
     """`NOAUTH`: the connection has to log in first."""
 
@@ -132,3 +144,11 @@ class ProtocolError(BrokerError):
 
     def __init__(self, text: str) -> None:
         super().__init__(f"Protocol error: {text}")
+
+
+class JournalError(Exception):
+    """A journal can't be used; the text names the file or folder, what is wrong, and what can be done."""
+
+
+class JournalDamagedError(JournalError):
+    """A journal has a damaged or missing part without which the state can't be known."""

@@ -21,7 +21,7 @@ from respmq.core.requests import Request
 from respmq.core.stats import BrokerStats
 from respmq.core.takers import serve_lines
 from respmq.core.waiting import Waiter, take
-from respmq.errors import InvalidRequestError, OutOfMemoryError, TooBigError, quote
+from respmq.errors import InvalidRequestError, OutOfMemoryError, PersistenceError, TooBigError, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -63,7 +63,7 @@ class Broker(Directory):
         self.unserved = hub.agenda
         #: Limits in bytes that the server's configuration may change at any time.
         self.max_message_size = NO_LIMIT
-        self.max_memory = NO_LIMIT
+        self._max_memory = NO_LIMIT
         self.topics = Router(self.find, self._check_size, self._has_room, hub)
         self.exchanges = Exchanges(self.topics, self._check_size, self.find, hub)
 
@@ -78,6 +78,20 @@ class Broker(Directory):
     def used_memory(self) -> int:
         """Bytes that messages and dead letters take, as counted for `max_memory`."""
         return self._hub.used
+
+    @property
+    def max_memory(self) -> int:
+        """How many bytes messages and dead letters may take."""
+        return self._max_memory
+
+    @max_memory.setter
+    def max_memory(self, size: int) -> None:
+        self._max_memory = size
+        self.limit_room()
+
+    def limit_room(self) -> None:
+        """Find out anew how much may be stored before that has to be asked."""
+        self._hub.limit = self._max_memory
 
     def record(self, recorder: Recorder | None) -> None:
         """Tell somebody every fact from now on, or nobody."""
@@ -177,6 +191,7 @@ class Broker(Directory):
             QueueFullError: MAXLEN messages wait and OVERFLOW is REJECT.
             TooBigError: it is above `max_message_size`.
             OutOfMemoryError: `max_memory` is used up.
+            PersistenceError: the disk is full.
             InvalidRequestError: the delay is not below the TTL.
         """
         queue = self._queues.get(name)
@@ -185,8 +200,8 @@ class Broker(Directory):
         size = len(body) if extra is None else len(body) + extra.size
         if size > self.max_message_size:
             self._check_size(size)
-        if self._hub.used > self.max_memory:
-            raise self._out_of_memory()
+        if self._hub.used + size > self._hub.limit:
+            self._check_room(size)
         if delay:
             _check_delay(delay, queue.settings.ttl, None if extra is None else extra.ttl)
         return queue.put(body, id, priority, delay, extra)
@@ -206,8 +221,9 @@ class Broker(Directory):
         size = max(map(len, bodies), default=0)
         if size > self.max_message_size:
             self._check_size(size)
-        if self._hub.used > self.max_memory:
-            raise self._out_of_memory()
+        size = sum(map(len, bodies))
+        if self._hub.used + size > self._hub.limit:
+            self._check_room(size)
         return queue.put_many(bodies)
 
     def lease(
@@ -465,14 +481,36 @@ class Broker(Directory):
             msg = f"the message is {size} bytes, max-message-size allows {self.max_message_size}"
             raise TooBigError(msg)
 
-    def _has_room(self) -> bool:
-        return not self._hub.used > self.max_memory
+    def _has_room(self, size: int) -> bool:
+        if self._hub.used + size <= self._hub.limit:
+            return True
+        try:
+            self._check_room(size)
+        except (OutOfMemoryError, PersistenceError):
+            return False
+        return True
 
-    def _out_of_memory(self) -> OutOfMemoryError:
-        return OutOfMemoryError(
-            f"messages use {self._hub.used} bytes, maxmemory allows {self.max_memory}: "
-            "lease and ack, purge, or raise maxmemory"
-        )
+    def _check_room(self, size: int) -> None:
+        """Make sure that `size` more bytes can be stored, since `hub.limit` says that this is to be asked.
+
+        Raises:
+            OutOfMemoryError: `max_memory` is used up.
+            PersistenceError: what records the facts has no room.
+        """
+        if self._hub.used > self._max_memory:
+            msg = (
+                f"messages use {self._hub.used} bytes, maxmemory allows {self._max_memory}: "
+                "lease and ack, purge, or raise maxmemory"
+            )
+            raise OutOfMemoryError(msg)
+        self.make_room(size)
+
+    def make_room(self, size: int) -> None:
+        """Have whoever records the facts make room for `size` more bytes. Here nobody has to.
+
+        Raises:
+            PersistenceError: there is none.
+        """
 
 
 def _check_delay(delay: int, queue_ttl: int | None, own_ttl: int | None) -> None:

@@ -98,7 +98,7 @@ class Router:
     Args:
         find: the queue with a name; raises QueueNotFoundError.
         check_size: raises TooBigError if a message of so many bytes is above the limit.
-        has_room: whether there is memory for a copy.
+        has_room: whether there is room for a copy of so many bytes.
         hub: its obituaries are told whether there are subscriptions or bindings at all.
     """
 
@@ -106,7 +106,7 @@ class Router:
         self,
         find: Callable[[bytes], Queue],
         check_size: Callable[[int], None],
-        has_room: Callable[[], bool],
+        has_room: Callable[[int], bool],
         hub: Hub,
     ) -> None:
         self._find = find
@@ -277,8 +277,9 @@ class Router:
     ) -> int:
         """Put a copy into each of the queues; returns how many took one. A full queue loses its copy."""
         taken = 0
+        size = len(body) + sum(len(k) + len(v) for k, v in headers.items()) + sum(map(len, attachments))
         for name in names:
-            if not self._has_room():
+            if not self._has_room(size):
                 self._drop()
                 continue
             extra = Extra(dict(headers), attachments, None)

@@ -72,6 +72,7 @@ class Hub:
         "budget",
         "deadlines",
         "graveyard",
+        "limit",
         "now",
         "obituaries",
         "queues_made",
@@ -98,6 +99,8 @@ class Hub:
         self.queues_made = 0
         #: Bytes held, for `maxmemory`.
         self.used = 0
+        #: What `used` may come to before it has to be asked whether there is room for more.
+        self.limit = NO_LIMIT
         self.budget = TICK_BUDGET
         self.graveyard: deque[Container] = deque()
 

@@ -90,7 +90,7 @@ class Leases:
         return message
 
     def load(self, messages: list[Message], standard_until: int) -> None:
-        """Take over leases in place of none; those that end by `standard_until` end before all standard ones to come."""
+        """Take over leases in place of none; of later standard ones none ends before `standard_until`."""
         # Of those that end together the first granted is the first to end, as tokens are counted.
         tokens = {message.lease: message for message in messages if message.lease is not None}
         for token in sorted(tokens, key=lambda token: (tokens[token].deadline, len(token), token)):

@@ -84,6 +84,7 @@ class Home(Protocol):
 
     live: int
     dead: int
+    segment: int
 
 
 class Message:

@@ -25,7 +25,7 @@ class MemoryEngine(Broker):
             BrokerError: as `put`.
         """
         queue = self._queues.get(name)
-        if queue is not None and len(body) <= self.max_message_size and self._hub.used <= self.max_memory:
+        if queue is not None and len(body) <= self.max_message_size and self._hub.used + len(body) <= self._hub.limit:
             id = queue.put_one(body)
             if id is not None:
                 return id
@@ -38,7 +38,7 @@ class MemoryEngine(Broker):
         if (
             queue is None
             or not queue.takes_plain(len(bodies))
-            or self._hub.used + size + len(bodies) * MESSAGE_OVERHEAD > self.max_memory
+            or self._hub.used + size + len(bodies) * MESSAGE_OVERHEAD > self._hub.limit
             or size > self.max_message_size
         ):
             return None

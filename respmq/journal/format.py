@@ -13,13 +13,14 @@ from typing import Final
 VERSION: Final = 1
 
 SEGMENT_MAGIC: Final = b"respmqJ\n"
-#: magic, version, number of the segment, sequence of its first batch, milliseconds since the epoch when it was begun;
-#: a CRC-32 of these follows.
-SEGMENT_HEAD = Struct("<8sHQQq")
+#: magic, version, number of the segment, sequence of its first batch, milliseconds since the epoch when it was begun,
+#: salt; a CRC-32 of these follows. The salt is random and the beginning of the checksum of each batch in the segment,
+#: so that no body that a client sends can look like a batch.
+SEGMENT_HEAD = Struct("<8sHQQqI")
 SEGMENT_SIZE: Final = SEGMENT_HEAD.size + 4
 
 BATCH_MAGIC: Final = b"RMQB"
-#: magic, size of the records, CRC-32 of all that follows it.
+#: magic, size of the records, CRC-32 of the salt and of all that follows here.
 BATCH_HEAD = Struct("<4sII")
 #: sequence of the batch, the broker's time and the wall clock's, both in milliseconds since the epoch.
 BATCH_META = Struct("<Qqq")

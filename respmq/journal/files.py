@@ -1,0 +1,79 @@
+"""The calls by which a journal touches the disk, in one place: each may fail, and tests let them fail one by one."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+#: What says that there is no room; all other errors of a write say that the disk can't be trusted.
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+#: Answers of a file system that can't set space aside; a write will tell then.
+_CANNOT_ALLOCATE = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
+
+
+class Files:
+    """The file system. All methods raise OSError."""
+
+    def create(self, path: Path) -> int:
+        """Make a new file and return its descriptor."""
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640)
+
+    def open(self, path: Path) -> int:
+        """Open a file for writing and return its descriptor."""
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+
+    def write(self, fd: int, data: bytes, offset: int) -> None:
+        """Write all of `data` at an offset."""
+        view = memoryview(data)
+        while view:
+            written = os.pwrite(fd, view, offset)
+            view = view[written:]
+            offset += written
+
+    def allocate(self, fd: int, offset: int, size: int) -> None:
+        """Set space aside, so that a write there can't fail for lack of it. The file grows by zeros."""
+        try:
+            os.posix_fallocate(fd, offset, size)
+        except OSError as error:
+            if error.errno not in _CANNOT_ALLOCATE:
+                raise
+
+    def truncate(self, fd: int, size: int) -> None:
+        """Cut a file."""
+        os.ftruncate(fd, size)
+
+    def sync(self, fd: int) -> None:
+        """Wait until all that was written to a file is on the disk."""
+        os.fdatasync(fd)
+
+    def sync_folder(self, folder: Path) -> None:
+        """Wait until the names in a folder are on the disk."""
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def close(self, fd: int) -> None:
+        """Close a file."""
+        os.close(fd)
+
+    def remove(self, path: Path) -> None:
+        """Delete a file."""
+        path.unlink()
+
+    def lock(self, path: Path) -> int | None:
+        """Open (or make) a file and lock it; returns its descriptor, None if another process has the lock."""
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            return None
+        return fd

@@ -1,0 +1,379 @@
+"""The journal that a broker writes to: batches into segments, when they are safe, and what happens when the disk fails.
+
+A batch is what happened since the last one. It is written before any answer that tells of it leaves; how much safer it
+has to be is the policy's: `always` waits for the fsync, `everysec` asks for one each second, `no` leaves it to the
+system. Space is set aside before it is needed, so that a full disk refuses puts and hurts nothing that is there.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Literal
+
+from respmq.errors import JournalError, PersistenceError
+from respmq.journal import format as fmt
+from respmq.journal.encoder import Encoder
+from respmq.journal.files import NO_SPACE, Files
+from respmq.journal.segment import encode_batch, segment_head, segment_path
+from respmq.journal.worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from respmq.journal.recovery import Recovery
+
+Policy = Literal["always", "everysec", "no"]
+
+#: How much space is set aside at a time.
+_STEP = 1 << 20
+#: What puts leave of it, for leases, acks and what time brings.
+_RESERVE = 1 << 18
+
+LOCK_NAME = "lock"
+
+
+class Journal:
+    """Writes what `encoder` was told.
+
+    Args:
+        folder: where it is; it exists and is locked.
+        recovery: what was read there.
+        segment_size: about how large a segment becomes, in bytes.
+        policy: when a batch is safe.
+        files: the file system.
+        wall: the wall clock, in milliseconds since the epoch.
+
+    Attributes:
+        sequence: of the last batch, written or waiting for space.
+        safe: of the last batch whose answers may leave.
+        failure: why the journal can't be trusted any more; None if it can.
+
+    Raises:
+        JournalError: it can't be written to.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        recovery: Recovery,
+        segment_size: int,
+        policy: Policy,
+        files: Files,
+        wall: Callable[[], int],
+    ) -> None:
+        self.folder = folder
+        self.homes = recovery.homes
+        self.encoder = Encoder(self.homes)
+        self.policy: Policy = policy
+        self.files = files
+        self.sequence = self.safe = self._written = self._durable = recovery.sequence
+        self.failure: str | None = None
+        self.synced_at = wall()
+        #: What a new segment begins with.
+        self.preamble: Callable[[], None] = lambda: None
+        #: Sizes of the segments, the last one being written to.
+        self.sizes = dict(recovery.segments)
+        self.floor = min(self.sizes, default=1)
+        self._segment_size = segment_size
+        self._wall = wall
+        self._worker = Worker()
+        self._syncing = False
+        #: A batch that found no space, and is written as soon as there is some.
+        self._waiting = b""
+        self._full = False
+        self._retry_at = 0.0
+        self._fd = -1
+        self._salt = 0
+        self._offset = self._allocated = 0
+        try:
+            self._open_last(recovery)
+        except OSError as error:
+            self._worker.stop()
+            msg = f"can't write to the journal in {folder}: {error.strerror}"
+            raise JournalError(msg) from error
+
+    # -- what the server asks --------------------------------------------------------------------------------------
+
+    def fileno(self) -> int:
+        """Readable when something was done in the background: call `finish` then."""
+        return self._worker.fileno()
+
+    @property
+    def holding(self) -> bool:
+        """Whether answers have to wait."""
+        return self.safe < self.sequence
+
+    @property
+    def dirty(self) -> bool:
+        """Whether something has happened that isn't written yet."""
+        return bool(self.encoder.records)
+
+    @property
+    def stuck(self) -> str | None:
+        """Why nothing may change for now, None if it may."""
+        if self.failure is not None:
+            return self.failure
+        if self._waiting or (self._full and self._allocated - self._offset < _RESERVE // 4):
+            return f"the disk that {self.folder} is on is full: make room there, nothing is lost"
+        return None
+
+    @property
+    def room(self) -> int:
+        """How many bytes puts may add before `make_room` has to be asked."""
+        return max(0, self._allocated - self._offset - _RESERVE)
+
+    def make_room(self, size: int) -> None:
+        """Set space aside for `size` more bytes.
+
+        Raises:
+            PersistenceError: the disk is full, or the journal has failed.
+        """
+        if self.failure is not None:
+            raise PersistenceError(self.failure)
+        if self.room < size and not self._allocate(size + _RESERVE):
+            msg = (
+                f"the disk that {self.folder} is on is full: nothing can be stored until there is room, "
+                "leasing and acking go on"
+            )
+            raise PersistenceError(msg)
+
+    def commit(self, now: int) -> None:
+        """Write what has happened, at the broker's time `now`. What may follow from a failure is in `failure`."""
+        records = self.encoder.records
+        if not records or self.failure is not None:
+            return
+        if self._offset > self._segment_size and not self._waiting:
+            self._roll()
+            if self.failure is not None:
+                return
+        payload = b"".join(records)
+        records.clear()
+        self.sequence += 1
+        batch = encode_batch(self.sequence, now, self._wall(), payload, self._salt)
+        if self._waiting:
+            self._waiting += batch
+            return
+        self._write(batch)
+
+    def finish(self) -> None:
+        """Take note of what was done in the background."""
+        self._worker.finish()
+
+    def every_second(self) -> None:
+        """Sync, if that is the policy, and see whether there is space again."""
+        if self.policy == "everysec":
+            self._sync()
+
+    def retry(self) -> None:
+        """See whether there is space again, if there was none; at most ten times a second."""
+        if not (self._waiting or self._full) or self.failure is not None:
+            return
+        now = time.monotonic()
+        if now < self._retry_at:
+            return
+        self._retry_at = now + 0.1
+        if self._waiting:
+            batch, self._waiting = self._waiting, b""
+            self._write(batch)
+        elif self._allocate(2 * _RESERVE):
+            self._full = False
+
+    def sync(self, done: Callable[[str | None], None]) -> None:
+        """Have all that is written until now synced; `done` gets None, or why it failed."""
+        sequence = self.sequence
+
+        def synced() -> None:
+            if self.failure is None and self._durable < sequence:
+                self._waiters.append(synced)
+                self._sync()
+            else:
+                done(self.failure)
+
+        synced()
+
+    def close(self) -> None:
+        """Write and sync what there is, and close; the last segment loses the space that was set aside."""
+        if self.failure is None and not self._waiting:
+            self._worker.submit(self._job(self._fd), self._synced_until(self._written))
+        self._worker.stop()
+        if self.failure is None and not self._waiting:
+            self.files.truncate(self._fd, self._offset)
+        self.files.close(self._fd)
+
+    # -- segments --------------------------------------------------------------------------------------------------
+
+    def _open_last(self, recovery: Recovery) -> None:
+        torn = recovery.torn
+        if torn is not None:
+            number = max(recovery.segments, default=0)
+            path = segment_path(self.folder, number)
+            if torn.path != path:
+                self.files.remove(torn.path)
+        if not self.sizes:
+            self._begin(1 if torn is None else int(torn.path.stem))
+            return
+        number = max(self.sizes)
+        self._fd = self.files.open(segment_path(self.folder, number))
+        self._offset = self._allocated = self.sizes[number]
+        self.files.truncate(self._fd, self._offset)
+        self.files.sync(self._fd)
+        self._salt = recovery.salt
+        self.homes.begin(number)
+        self._full = not self._allocate(_STEP)
+
+    def _begin(self, number: int) -> None:
+        """Begin a segment.
+
+        Raises:
+            OSError: it can't be made; nothing has changed.
+        """
+        salt = int.from_bytes(os.urandom(4), "little")
+        path = segment_path(self.folder, number)
+        fd = self.files.create(path)
+        try:
+            self.files.allocate(fd, 0, _STEP)
+            self.files.write(fd, segment_head(number, self.sequence + 1, self._wall(), salt), 0)
+        except OSError:
+            self.files.close(fd)
+            self.files.remove(path)
+            raise
+        self._fd = fd
+        self._salt = salt
+        self._offset = self.sizes[number] = fmt.SEGMENT_SIZE
+        self._allocated = _STEP
+        self.homes.begin(number)
+        self._worker.submit(lambda: self.files.sync_folder(self.folder), self._done)
+        records = self.encoder.records
+        happened = records[:]
+        records.clear()
+        self.preamble()
+        records += happened
+
+    def _roll(self) -> None:
+        old, end = self._fd, self._offset
+        written = self._written
+        try:
+            self._begin(max(self.sizes) + 1)
+        except OSError as error:
+            if error.errno in NO_SPACE:
+                # The old one grows; there is space set aside in it.
+                self._full = True
+                return
+            self._fail(f"can't begin a new file in {self.folder}: {error.strerror}")
+            return
+
+        def retire() -> None:
+            self.files.truncate(old, end)
+            self.files.sync(old)
+            self.files.close(old)
+
+        self._worker.submit(retire, self._synced_until(written))
+
+    def _allocate(self, size: int) -> bool:
+        """Have at least `size` bytes set aside behind the offset; False if the disk is full."""
+        missing = self._offset + size - self._allocated
+        if missing <= 0:
+            return True
+        for step in (max(missing, _STEP), missing):
+            try:
+                self.files.allocate(self._fd, self._allocated, step)
+            except OSError as error:
+                if error.errno not in NO_SPACE:
+                    self._fail(f"can't set space aside in {self.folder}: {error.strerror}")
+                    return False
+            else:
+                self._allocated += step
+                return True
+        self._full = True
+        return False
+
+    def drop(self, number: int, done: Callable[[], None]) -> None:
+        """Delete a segment that nothing needs any more, once all that is written is on the disk."""
+        path = segment_path(self.folder, number)
+        fd = self._fd
+
+        def remove() -> None:
+            self.files.sync(fd)
+            self.files.remove(path)
+            self.files.sync_folder(self.folder)
+
+        def removed(error: OSError | None) -> None:
+            self._done(error)
+            if error is None:
+                self.sizes.pop(number, None)
+                self.homes.drop(number)
+            done()
+
+        self._worker.submit(remove, removed)
+
+    # -- writing and syncing ---------------------------------------------------------------------------------------
+
+    def _write(self, batch: bytes) -> None:
+        if self._offset + len(batch) + _RESERVE > self._allocated:
+            self._allocate(len(batch) + _RESERVE)
+            if self.failure is not None:
+                return
+        try:
+            self.files.write(self._fd, batch, self._offset)
+        except OSError as error:
+            self._cut()
+            if error.errno in NO_SPACE and self.failure is None:
+                self._waiting = batch
+                self._full = True
+                return
+            self._fail(f"writing to the journal in {self.folder} failed: {error.strerror}")
+            return
+        self._offset += len(batch)
+        self._allocated = max(self._allocated, self._offset)
+        self.sizes[self.homes.segment] = self._offset
+        self._written = self.sequence
+        if self.policy == "always":
+            self._sync()
+        else:
+            self.safe = self._written
+
+    def _cut(self) -> None:
+        """Take back what a failed write has left."""
+        try:
+            self.files.truncate(self._fd, self._offset)
+            self._allocated = self._offset
+        except OSError as error:
+            self._fail(f"the journal in {self.folder} can't be cut back after a failed write: {error.strerror}")
+
+    def _sync(self) -> None:
+        if self._syncing or self._durable >= self._written or self.failure is not None:
+            return
+        self._syncing = True
+        self._worker.submit(self._job(self._fd), self._synced_until(self._written, then=True))
+
+    def _job(self, fd: int) -> Callable[[], None]:
+        return lambda: self.files.sync(fd)
+
+    def _synced_until(self, sequence: int, *, then: bool = False) -> Callable[[OSError | None], None]:
+        def synced(error: OSError | None) -> None:
+            if then:
+                self._syncing = False
+            self._done(error)
+            if self.failure is not None:
+                return
+            self._durable = max(self._durable, sequence)
+            self.synced_at = self._wall()
+            if self.policy == "always":
+                self.safe = self._durable
+                self._sync()
+            waiters, self._waiters = self._waiters, []
+            for waiter in waiters:
+                waiter()
+
+        return synced
+
+    def _done(self, error: OSError | None) -> None:
+        if error is not None:
+            # What was not synced may be gone from memory too: asking once more would get a yes that means nothing.
+            self._fail(f"an fsync of the journal in {self.folder} failed: {error.strerror}")
+
+    def _fail(self, reason: str) -> None:
+        if self.failure is None:
+            self.failure = f"{reason}. Nothing is changed any more until a restart has read the journal again"

@@ -1,0 +1,152 @@
+"""Reads a journal: every segment in its order, with a verdict on what is damaged, to the state that it tells."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from respmq.core.model import LEASED
+from respmq.errors import JournalDamagedError
+from respmq.journal.homes import Homes
+from respmq.journal.replay import Replay
+from respmq.journal.segment import Damage, Segment, segment_numbers, segment_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from respmq.core.image import BrokerImage, QueueImage
+
+#: How far broker's time and wall clock may be apart without a step of the wall clock between, in milliseconds.
+_STEP = 1000
+
+
+class Recovery:
+    """What is read from a folder. `read` has to come to its end before anything else is looked at.
+
+    Attributes:
+        image: the state.
+        homes: where what is in it was written down.
+        segments: number and size of each segment that is needed.
+        sequence: of the last batch.
+        torn: the tail of the last segment if it was cut off in a write.
+        done, total: bytes read and to be read.
+        records: how many records there were.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.homes = Homes()
+        self._replay = Replay(self.homes)
+        self.segments: dict[int, int] = {}
+        self.sequence = 0
+        self.torn: Damage | None = None
+        self.done = 0
+        self._numbers = segment_numbers(folder)
+        self.total = sum(segment_path(folder, number).stat().st_size for number in self._numbers)
+        self._skew = 0
+
+    @property
+    def image(self) -> BrokerImage:
+        """The state, once all is read."""
+        return self._replay.image
+
+    @property
+    def records(self) -> int:
+        """How many records there were so far."""
+        return self._replay.records
+
+    def read(self) -> Iterator[None]:
+        """Read all, in steps of about a batch.
+
+        Raises:
+            JournalDamagedError: something is damaged or missing other than the end of the last segment.
+            OSError: a file can't be read.
+        """
+        first_needed = self._numbers[0] if self._numbers else 0
+        for number in self._numbers:
+            segment = Segment(segment_path(self._folder, number), number)
+            if self.segments and segment.damage is None and segment.sequence != self.sequence + 1:
+                # What stands before the gap may be what a crash left of segments that were on their way out.
+                self.homes = Homes()
+                self._replay = Replay(self.homes)
+                self.segments = {}
+                first_needed = number
+            yield from self._read_segment(segment)
+        if self.segments and self._replay.floor < first_needed:
+            missing = segment_path(self._folder, first_needed - 1)
+            msg = f"{missing} is missing: without it the state can't be known. Bring it back from a copy"
+            raise JournalDamagedError(msg)
+        for number in [number for number in self.segments if number < self._replay.floor]:
+            self.homes.drop(number)
+        for queue in self.image.queues.values():
+            self._finish(queue)
+            yield
+
+    def _read_segment(self, segment: Segment) -> Iterator[None]:
+        self.homes.begin(segment.number)
+        self._replay.begin(segment.number)
+        if segment.damage is None and not self.segments:
+            self.sequence = segment.sequence - 1
+        before = segment.end
+        for batch in segment.batches():
+            try:
+                self._replay.apply(batch.records)
+            except (ValueError, KeyError, TypeError, IndexError) as error:
+                msg = f"{segment.path}, offset {batch.offset}: {error}; was it written by a newer version of respmq?"
+                raise JournalDamagedError(msg) from error
+            self.image.now = batch.now
+            self._skew = batch.wall - batch.now
+            self.sequence = batch.sequence
+            self.done += batch.end - before
+            before = batch.end
+            yield
+        self.done += len(segment.data) - before
+        self.segments[segment.number] = segment.end
+        damage = segment.damage
+        if damage is None:
+            return
+        if damage.torn and segment.number == self._numbers[-1]:
+            self.torn = damage
+            if not segment.end:
+                # Not even the header was complete: nothing was ever written into it.
+                del self.segments[segment.number]
+            return
+        msg = f"the journal is damaged: {damage}; {_at_stake(damage)}. See `respmq check {self._folder}`"
+        raise JournalDamagedError(msg)
+
+    def _finish(self, queue: QueueImage) -> None:
+        """A queue is complete."""
+        settings = queue.settings
+        if settings is None:
+            msg = (
+                f"the journal in {self._folder} speaks of queue number {queue.number}, but nowhere of its name: "
+                "a segment is missing. Bring it back from a copy"
+            )
+            raise JournalDamagedError(msg)
+        if abs(self._skew) >= _STEP:
+            shift(queue, self._skew)
+        letters = [letter.message for letter in queue.letters.values()]
+        size = sum(message.size for message in (*queue.messages.values(), *letters))
+        self.homes.finish(queue.number, settings.dedupe, size, len(queue.messages) + len(letters))
+
+    def moment(self) -> int:
+        """When the last batch was written, by the wall clock, in milliseconds since the epoch."""
+        return self.image.now + (self._skew if abs(self._skew) >= _STEP else 0)
+
+
+def shift(queue: QueueImage, skew: int) -> None:
+    """Move all deadlines, because the wall clock was set while the broker ran: a DELAY is a stretch of time."""
+    for message in queue.messages.values():
+        if message.state:
+            message.deadline += skew
+        if message.expires_at and message.state != LEASED:
+            message.expires_at += skew
+        message.since += skew
+    for id in queue.window:
+        queue.window[id] += skew
+
+
+def _at_stake(damage: Damage) -> str:
+    if damage.sequence is None:
+        return f"{damage.lost} bytes behind it can't be read"
+    return f"{damage.lost} bytes can't be read, and whole batches follow from batch {damage.sequence} on"

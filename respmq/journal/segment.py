@@ -1,0 +1,164 @@
+"""Segment files: their names, and reading them with a verdict on every byte."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
+
+from respmq.journal import format as fmt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SUFFIX = ".journal"
+
+
+class Batch(NamedTuple):
+    """A batch and where it stands in its file. `now` and `wall` are the broker's time and the wall clock's, in ms."""
+
+    sequence: int
+    now: int
+    wall: int
+    records: bytes
+    offset: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """What is wrong in a segment.
+
+    Attributes:
+        path: the file.
+        offset: the first byte that is not as it was written.
+        reason: what is wrong there.
+        torn: nothing valid follows: it looks like a write that was cut off.
+        lost: how many bytes follow that can't be used, up to the next valid batch or the end.
+        sequence: that of the next valid batch behind the damage, if there is one.
+    """
+
+    path: Path
+    offset: int
+    reason: str
+    torn: bool
+    lost: int
+    sequence: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.path}, offset {self.offset}: {self.reason}"
+
+
+def segment_path(folder: Path, number: int) -> Path:
+    """The file of a segment."""
+    return folder / f"{number:020d}{SUFFIX}"
+
+
+def segment_numbers(folder: Path) -> list[int]:
+    """The numbers of the segments in a folder, in order."""
+    names = [path.name.removesuffix(SUFFIX) for path in folder.iterdir() if path.suffix == SUFFIX]
+    return sorted(int(name) for name in names if name.isdecimal() and name.isascii())
+
+
+def segment_head(number: int, sequence: int, created: int, salt: int) -> bytes:
+    """The header of a segment."""
+    head = fmt.SEGMENT_HEAD.pack(fmt.SEGMENT_MAGIC, fmt.VERSION, number, sequence, created, salt)
+    return head + crc32(head).to_bytes(4, "little")
+
+
+def encode_batch(sequence: int, now: int, wall: int, records: bytes, salt: int) -> bytes:
+    """A batch as it stands in a segment with that salt."""
+    meta = fmt.BATCH_META.pack(sequence, now, wall)
+    crc = crc32(records, crc32(meta, salt))
+    return b"".join((fmt.BATCH_HEAD.pack(fmt.BATCH_MAGIC, len(records), crc), meta, records))
+
+
+class Segment:
+    """A segment that is read. `sequence` is that of its first batch; `damage` is known once all batches were read."""
+
+    def __init__(self, path: Path, number: int) -> None:
+        self.path = path
+        self.number = number
+        self.data = path.read_bytes()
+        self.sequence = 0
+        self.salt = 0
+        #: Where the valid part ends.
+        self.end = 0
+        self.damage: Damage | None = None
+        self._read_head()
+
+    def _read_head(self) -> None:
+        data = self.data
+        head = data[: fmt.SEGMENT_HEAD.size]
+        if len(data) < fmt.SEGMENT_SIZE or data[len(head) : fmt.SEGMENT_SIZE] != crc32(head).to_bytes(4, "little"):
+            self._note_damage(0, "the header is incomplete or damaged")
+            return
+        magic, version, number, sequence, _, self.salt = fmt.SEGMENT_HEAD.unpack(head)
+        if magic != fmt.SEGMENT_MAGIC:
+            self._note_damage(0, "this is no segment of a journal")
+        elif version != fmt.VERSION:
+            self._note_damage(0, f"format version {version}, this program reads version {fmt.VERSION}")
+        elif number != self.number:
+            self._note_damage(0, f"the header says that this is segment {number}")
+        else:
+            self.sequence = sequence
+            self.end = fmt.SEGMENT_SIZE
+
+    def batches(self) -> Iterator[Batch]:
+        """The batches up to the end or the first damage."""
+        if self.damage is not None:
+            return
+        data = self.data
+        sequence = self.sequence
+        at = self.end
+        while at < len(data):
+            batch = _batch_at(data, at, self.salt)
+            if isinstance(batch, str):
+                if data.count(0, at) < len(data) - at:
+                    self._note_damage(at, batch)
+                return
+            if batch.sequence != sequence:
+                self._note_damage(at, f"batch {batch.sequence} stands where {sequence} is due")
+                return
+            yield batch
+            sequence += 1
+            self.end = at = batch.end
+
+    def _note_damage(self, at: int, reason: str) -> None:
+        following = next_batch(self.data, at + 1, self.salt)
+        self.damage = Damage(
+            self.path,
+            at,
+            reason,
+            following is None,
+            (len(self.data) if following is None else following.offset) - at,
+            None if following is None else following.sequence,
+        )
+
+
+def _batch_at(data: bytes, at: int, salt: int) -> Batch | str:
+    """The batch at a place, or what is wrong there."""
+    if at + fmt.BATCH_SIZE > len(data):
+        return "the header of a batch is incomplete"
+    magic, size, crc = fmt.BATCH_HEAD.unpack_from(data, at)
+    if magic != fmt.BATCH_MAGIC:
+        return "no batch begins where one is due"
+    body = at + fmt.BATCH_HEAD.size
+    end = at + fmt.BATCH_SIZE + size
+    if end > len(data):
+        return f"a batch of {size} bytes is incomplete"
+    if crc32(memoryview(data)[body:end], salt) != crc:
+        return "the checksum of a batch is wrong"
+    sequence, now, wall = fmt.BATCH_META.unpack_from(data, body)
+    return Batch(sequence, now, wall, data[body + fmt.BATCH_META.size : end], at, end)
+
+
+def next_batch(data: bytes, at: int, salt: int) -> Batch | None:
+    """The first valid batch that begins at `at` or later."""
+    while (at := data.find(fmt.BATCH_MAGIC, at)) >= 0:
+        batch = _batch_at(data, at, salt)
+        if not isinstance(batch, str):
+            return batch
+        at += 1
+    return None
