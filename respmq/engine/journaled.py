@@ -255,6 +255,15 @@ class JournaledEngine(MemoryEngine):
             return now
         return following
 
+    def advance(self, now: int) -> None:
+        """As in memory; a clock that stands still is moved for good."""
+        if self.journal is None or self.stuck:
+            return
+        super().advance(now)
+        if self._stands_still:
+            # A batch says when it was written.
+            self._describe(self.journal.floor)
+
     def serve(self) -> None:
         """As in memory, unless nothing may change."""
         if not self.stuck:
