@@ -109,6 +109,8 @@ class JournaledEngine(MemoryEngine):
         self.journal = journal
         self.record(journal.encoder)
         self.limit_room()
+        # What fell due meanwhile does now, before a batch is written that would take the pause for a step of the clock.
+        super().tick(self._wall())
         self.commit()
 
     def take_over(self, image: BrokerImage) -> None:
