@@ -116,6 +116,8 @@ class Story:
         self._shut_down = False
         self._resp = 2
         self._server: ServerProcess | None = None
+        #: Where it keeps its messages, if it does.
+        self._data: str | None = None
         self._files: dict[str, str] = {}
         self.matcher = Matcher(exact=False)
         self.mismatches: list[str] = []
@@ -189,7 +191,11 @@ class Story:
         self._server = start_server(*flags[2:], env=environment, listeners=1 + ("--unixsocket" in flags))
         # Connected before all others, so that those always have the same numbers.
         self._observer = Conn(self._server.port)
-        self.matcher = Matcher(exact="--virtual-clock" in flags)
+        data = flags[flags.index("--data") + 1] if "--data" in flags else None
+        if data is None or data != self._data:
+            # Else it knows the same ids and leases as the one before.
+            self.matcher = Matcher(exact="--virtual-clock" in flags)
+        self._data = data
         last = self._server.wait_for_log("^Try: ")
         lines = self._server.lines
         self._compare(step, "".join(line + "\n" for line in lines[: lines.index(last) + 1]), loose=True)
