@@ -298,7 +298,7 @@ class Replay:
         queue.window.update(zip(ids, puts, strict=True))
         home = self._homes.at(queue.number, self._segment)
         # Until when is the queue's setting, which may not be known yet: `Homes.finish` adds it.
-        home.remembered = max(home.remembered, *puts)
+        home.remembered = max(home.remembered, *puts, 0)
 
     def _duplicate(self, queue: QueueImage, payload: bytes) -> None:
         del payload

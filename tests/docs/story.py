@@ -3,7 +3,7 @@
 The blocks that are played, by the word behind the fence:
 
 - `console`: `$ command` and what it prints. `respmq serve ...` starts the server that all that follows is done with;
-  `redis-cli` without a command opens a terminal.
+  `redis-cli` without a command opens a terminal, `redis-cli -p 6390 SHUTDOWN` ends the server.
 - `redis-cli`: a session in that terminal, `127.0.0.1:6390> command` and the reply. `redis-cli NAME` is another one. A
   command without a reply waits; the reply stands at the beginning of a later block of that terminal. So do events
   for one that has subscribed.
@@ -171,12 +171,12 @@ class Story:
         assert self._server is not None, f"{name_of(self.page)} starts no server"
         return self._server
 
-    def _serve(self, words: list[str], step: Step) -> None:
+    def _serve(self, words: list[str], step: Step, *, loose: bool) -> None:
         if step.shown[0].startswith(("Error", "Usage")):
-            flags = [self._files.get(word, word) for word in words[2:]]
+            flags = [self._here(self._files.get(word, word)) for word in words[2:]]
             status, text = run_to_end("--port", "0", *flags)
             assert status != 0, text
-            self._compare(step, text, loose=False)
+            self._compare(step, text, loose=loose)
             return
         self._stop()
         for name, terminal in self._terminals.items():
@@ -206,6 +206,7 @@ class Story:
             self._observer.close()
         if server is not None:
             status = server.wait() if self._shut_down else server.stop()
+            self._shut_down = False
             assert status == 0, server.log
             assert "Traceback" not in server.log, server.log
 
@@ -220,7 +221,7 @@ class Story:
                 continue
             words = step.command[2:].split()
             if "respmq serve" in step.command and "|" not in step.command:
-                self._serve(words, step)
+                self._serve(words, step, loose=loose)
             elif words[0] == "redis-cli" and (called := _redis_cli(step.command[2:])) is not None:
                 self._redis_cli(step, *called, loose=loose)
             elif words[0] != "redis-cli" or shutil.which("redis-cli") is not None:
@@ -228,6 +229,13 @@ class Story:
 
     def _redis_cli(self, step: Step, resp: int, command: str, *, loose: bool) -> None:
         """`redis-cli` with a command, or without one: a terminal in which the next ones are typed."""
+        if command == "SHUTDOWN":
+            with Conn(self.server.port) as conn:
+                conn.start(command)
+                conn.read_to_end()
+            self._shut_down = True
+            self._stop()
+            return
         if not command:
             self._resp = resp
             self._close_terminal("")
