@@ -42,7 +42,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "client": {"resp", *BASICS},
     "redis": {"errors"},
     "testing": {"app", "client", "config", "errors"},
-    "cli": {"version", "app", "sessions", "client", "journal", "metrics", "config", "configfile", "commands", *BASICS},
+    "cli": {"version", "app", "sessions", "client", "engine", "journal", "metrics", "config", "configfile", "commands"}
+    | {"core", *BASICS},
     "main": {"cli"},
 }
 

@@ -398,6 +398,8 @@ class Reactor:
             self.state.sample_calls()
             if self.state.durable is not None and not (self._safe and self._safe.loading):
                 self.state.durable.every_second()
+                for text in self.state.durable.take_warnings():
+                    self.state.notice(text, level="warning")
                 self._sleep.cancel()
             now = trio.current_time()
             timeout = self.state.config.timeout
