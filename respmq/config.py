@@ -225,7 +225,7 @@ class Config:
     maxclients: int = _setting(_CLIENTS, 10_000, Number(1, 1_000_000), "Most connections at a time.")
     timeout: int = _setting(_CLIENTS, 0, Duration(), "Close a connection that is idle for this long; 0 never.")
     heartbeat: int = _setting(
-        _CLIENTS, 5_000, Duration(), "Find out within about this long that a peer has vanished (TCP keepalive); 0 off."
+        _CLIENTS, 5_000, Duration(), "Find out within about twice this long that a peer has vanished (TCP); 0 off."
     )
     auto_declare: bool = _setting(
         _MESSAGES, False, YesNo(), "Let QPUT and QLEASE declare unknown queues with the defaults."

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from respmq.server.connection import FLOOD_SIZE, READ_SIZE, Connection
+from respmq.server.heartbeat import Pulse, set_heartbeat
 from respmq.server.poller import HANG_UP, READ, WRITE, make_poller
 from respmq.server.safekeeping import Safekeeping
 from respmq.server.session import Session
@@ -40,9 +41,8 @@ _LINGER = 2.0
 #: What says that the listening socket itself is of no use, and not that it can't accept for now.
 _BROKEN_LISTENER = frozenset({errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EFAULT})
 
-#: What Linux takes: seconds of keepalive, milliseconds of user timeout.
-_MAX_KEEPALIVE = 32767
-_MAX_USER_TIMEOUT = (1 << 31) - 1
+#: How many connections are looked after in one go before the loop gets its turn.
+_TIDY_BATCH = 256
 
 
 class Reactor:
@@ -347,11 +347,12 @@ class Reactor:
         sock.close()
 
     def _connect(self, sock: socket.socket, address: tuple[str, int] | str) -> None:
+        heartbeat = self.state.config.heartbeat
         if sock.family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            set_heartbeat(sock, self.state.config.heartbeat)
+            set_heartbeat(sock, heartbeat)
         session = Session(self.state, _shown(sock, address), _shown(sock, sock.getsockname()))
-        connection = Connection(sock, session, self._poller)
+        connection = Connection(sock, session, self._poller, Pulse(sock, heartbeat))
         self._connections[connection.fd] = connection
         self._by_session[session.id] = connection
         self.state.add(session)
@@ -380,8 +381,10 @@ class Reactor:
             self._close(connection)
 
     def _close(self, connection: Connection) -> None:
-        if self._connections.pop(connection.fd, None) is None:
+        if self._connections.get(connection.fd) is not connection:
+            # It is closed; its descriptor may be another one's by now.
             return
+        del self._connections[connection.fd]
         self._by_session.pop(connection.session.id, None)
         self._poller.forget(connection.fd)
         connection.sock.close()
@@ -392,7 +395,7 @@ class Reactor:
     # -- beside the loop -------------------------------------------------------------------------------------------
 
     async def tidy(self) -> None:
-        """Every half second: close what is idle for too long or lingers."""
+        """Every half second: close what is idle for too long, lingers, or whose peer has vanished."""
         while True:
             await trio.sleep(0.5)
             self.state.sample_calls()
@@ -403,18 +406,17 @@ class Reactor:
             timeout = self.state.config.timeout
             # The broker's own moment stands still while nothing happens.
             idle_since = self._clock() - timeout
-            closed = False
-            for connection in list(self._connections.values()):
+            for count, connection in enumerate(list(self._connections.values()), 1):
+                if count % _TIDY_BATCH == 0:
+                    await trio.lowlevel.checkpoint()
                 session = connection.session
-                if connection.linger_until is not None:
-                    if connection.linger_until <= now:
+                if session.closed:
+                    if connection.linger_until is not None and connection.linger_until <= now:
                         self._close(connection)
-                elif timeout and session.last_active < idle_since and not session.listens:
+                elif (timeout and session.last_active < idle_since and not session.listens) or connection.lost(now):
                     self._close(connection)
-                    closed = True
-            if closed:
-                # What it had leased may be for another one now.
-                self._sleep.cancel()
+                    # What it had leased may be for another one now.
+                    self._sleep.cancel()
 
     async def _finish(self) -> None:
         """After the stop: answer what has arrived, end all waits, and give clients time to read their answers."""
@@ -438,23 +440,6 @@ class Reactor:
                     elif ready is not None:
                         self._read(ready)
                 self._flush()
-
-
-def set_heartbeat(sock: socket.socket, millis: int) -> None:
-    """Let the kernel end the connection when the peer hasn't been heard of for about `millis` (0: never)."""
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, int(millis > 0))
-    if not millis:
-        return
-    seconds = min(max(1, millis // 1000), _MAX_KEEPALIVE)
-    for name, value in (
-        ("TCP_KEEPIDLE", seconds),
-        ("TCP_KEEPINTVL", max(1, seconds // 3)),
-        ("TCP_KEEPCNT", 3),
-        ("TCP_USER_TIMEOUT", min(2 * millis, _MAX_USER_TIMEOUT)),
-    ):
-        option: int | None = getattr(socket, name, None)
-        if option is not None:
-            sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def _shown(sock: socket.socket, address: tuple[str, int] | str) -> str:
