@@ -102,7 +102,7 @@ class Connection:
     def hold(self, data: bytes | memoryview, sent: int) -> None:
         """Keep what the socket has not taken of `data`, until it takes more."""
         self._backlog = memoryview(data)[sent:]
-        self.session.congested = True
+        self.session.congest()
         self.set_interest()
 
     def set_interest(self) -> None:

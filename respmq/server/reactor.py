@@ -117,7 +117,8 @@ class Reactor:
         events = self._poller.ready()
         self._serve(events)
         self._flush()
-        if events:
+        if events or self.state.engine.unserved:
+            # The latter: consumers that have taken what they were sent stand in line again.
             return 0
         if not self._accepting and not self._stopping:
             pause = self._accept_again - trio.current_time()
@@ -195,11 +196,10 @@ class Reactor:
                 self.state.output_bytes += sent
                 if sent < len(data):
                     connection.hold(data, sent)
-                else:
-                    if session.handed:
-                        session.handed.clear()
-                    if session.out_size:
-                        session.out_size = 0
+                elif session.out_size:
+                    session.written()
+                elif session.handed:
+                    session.handed.clear()
             touched = self._touched
         if self._safe is not None:
             self._safe.commit(())
