@@ -113,7 +113,7 @@ class Stock:
                 promoted.append(delayed)
         if promoted and hub.recorder is not None:
             hub.recorder.promoted(self, promoted)
-        self.window.forget(now)
+        hub.budget -= self.window.forget(now, hub.budget)
         self._rearm()
 
     def _rearm(self) -> None:
