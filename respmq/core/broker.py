@@ -380,16 +380,24 @@ class Broker(Directory):
 
         Raises:
             QueueNotFoundError: no such queue.
+            TooBigError: the error is above `max_message_size`.
         """
-        return self.find(name).fail(token, delay, error)
+        queue = self.find(name)
+        if error is not None:
+            self._check_size(len(error), "error")
+        return queue.fail(token, delay, error)
 
     def reject(self, name: bytes, token: bytes, error: bytes | None = None) -> int:
         """Settle a lease by letting its message die. 0: it was stale.
 
         Raises:
             QueueNotFoundError: no such queue.
+            TooBigError: the error is above `max_message_size`.
         """
-        return self.find(name).reject(token, error)
+        queue = self.find(name)
+        if error is not None:
+            self._check_size(len(error), "error")
+        return queue.reject(token, error)
 
     def release(self, name: bytes, token: bytes, delay: int | None = None) -> int:
         """Settle a lease as if it had not been: the message stands where it stood. 0: it was stale.
@@ -484,9 +492,9 @@ class Broker(Directory):
 
     # -- limits ----------------------------------------------------------------------------------------------------
 
-    def _check_size(self, size: int) -> None:
+    def _check_size(self, size: int, what: str = "message") -> None:
         if size > self.max_message_size:
-            msg = f"the message is {size} bytes, max-message-size allows {self.max_message_size}"
+            msg = f"the {what} is {size} bytes, max-message-size allows {self.max_message_size}"
             raise TooBigError(msg)
 
     def _has_room(self, size: int) -> bool:
