@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from respmq.core.weight import remembered
+
 if TYPE_CHECKING:
     from respmq.core.hub import Container
 
@@ -12,13 +14,15 @@ if TYPE_CHECKING:
 class DedupeWindow:
     """Remembers ids for `length` milliseconds after their put; for 0, not at all."""
 
-    __slots__ = ("_length", "_order", "_until")
+    __slots__ = ("_length", "_order", "_until", "used")
 
     def __init__(self, length: int) -> None:
         self._length = length
         self._until: dict[bytes, int] = {}
         #: In the order in which they are forgotten. An id that was put again before that stands here twice.
         self._order: deque[tuple[int, bytes]] = deque()
+        #: What it counts for `maxmemory`.
+        self.used = 0
 
     def add(self, id: bytes, now: int) -> int | None:
         """Remember an id that isn't remembered yet; returns until when, None if not at all."""
@@ -26,6 +30,7 @@ class DedupeWindow:
             return None
         self._until[id] = until = now + self._length
         self._order.append((until, id))
+        self.used += remembered(id)
         return until
 
     def load(self, put: dict[bytes, int], now: int) -> None:
@@ -35,6 +40,7 @@ class DedupeWindow:
             if put[id] + length > now:
                 self._until[id] = until = put[id] + length
                 self._order.append((until, id))
+                self.used += remembered(id)
 
     def ids(self) -> list[bytes]:
         """The ids that are remembered, those put first at the front."""
@@ -50,16 +56,17 @@ class DedupeWindow:
         until = self._until.get(id)
         return until is not None and until > now
 
-    def forget(self, now: int, most: int) -> int:
-        """Forget what is over, at most so many ids; returns how many it were."""
+    def forget(self, now: int, most: int) -> list[bytes]:
+        """Forget what is over, at most so many puts; returns their ids. One that was put again stays remembered."""
         order = self._order
-        count = 0
-        while count < most and order and order[0][0] <= now:
+        ids: list[bytes] = []
+        while len(ids) < most and order and order[0][0] <= now:
             until, id = order.popleft()
             if self._until.get(id) == until:
                 del self._until[id]
-            count += 1
-        return count
+            self.used -= remembered(id)
+            ids.append(id)
+        return ids
 
     def next_end(self) -> int | None:
         """When the next id is to be forgotten, or None."""

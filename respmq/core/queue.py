@@ -14,6 +14,7 @@ from respmq.core.hub import MESSAGE_OVERHEAD, TICK_BUDGET
 from respmq.core.leases import Leases
 from respmq.core.model import DELAYED, GONE, LEASED, READY, DeadLetter, Extra, Message
 from respmq.core.stock import Stock
+from respmq.core.weight import remembered
 from respmq.errors import QueueFullError, quote
 
 if TYPE_CHECKING:
@@ -53,12 +54,16 @@ class Queue(Stock):
                 self._hub.recorder.renamed(self)
             until = self.window.add(id, now)
             if until is not None:
+                self._hub.used += remembered(id)
                 self._alarm.arm(until)
         message = Message(self.name, id, body, priority, now, extra)
         self.live[id] = message
         self.enqueued += 1
         self.bytes += message.size
         self._hub.used += message.size + MESSAGE_OVERHEAD
+        surplus = self._usual_surplus(message) if chosen or extra is not None else self._each
+        if surplus:
+            self._add_surplus(message, surplus)
         self._enter(message, delay)
         if self._hub.recorder is not None:
             self._hub.recorder.stored(self, message, chosen=chosen)
@@ -289,17 +294,19 @@ class Queue(Stock):
         hub = self._hub
         if hub.recorder is not None:
             hub.recorder.purged(self)
-        before = self.bytes
+        before = self.bytes + self._surplus
         # Whatever there is less of is walked over.
         if count < len(self.leases):
             for message in chain(self._line, self._delays):
                 del self.live[message.id]
                 self.bytes -= message.size
+                self._surplus -= message.surplus
         else:
             hub.bury(self.live)
             self.live = {message.id: message for message in self._leased()}
             self.bytes = sum(message.size for message in self.live.values())
-        hub.used -= before - self.bytes + count * MESSAGE_OVERHEAD
+            self._surplus = sum(message.surplus for message in self.live.values())
+        hub.used -= before - self.bytes - self._surplus + count * MESSAGE_OVERHEAD
         hub.bury(*self._line.containers(), *self._delays.clear(), *self._lapsing.clear(), self.leases.late)
         if self._eviction is not None:
             hub.bury(*self._eviction.clear())
@@ -326,7 +333,7 @@ class Queue(Stock):
             # It may be another queue's request.
             holder.ended(token)
         self.dead.clear()
-        hub.used -= self.bytes + len(self.live) * MESSAGE_OVERHEAD
+        hub.used -= self.bytes + self._surplus + len(self.live) * MESSAGE_OVERHEAD + self.window.used
         hub.bury(self.live, *self._line.containers(), *self._delays.clear(), *self._lapsing.clear())
         hub.bury(*self.leases.containers(), self.leases.holders, *self.window.containers())
         if self._eviction is not None:
@@ -367,6 +374,8 @@ class Queue(Stock):
             message.enqueued_at = old.enqueued_at
             self.live[message.id] = message
             self.bytes += message.size
+            message.surplus = old.surplus
+            self._surplus += old.surplus
             self._enter(message, 0)
             if self._hub.recorder is not None:
                 self._hub.recorder.replayed(self, letter, message)
