@@ -75,13 +75,10 @@ class DeadLetters:
         numbers = self._by_id.get(id)
         return self._letters[numbers[-1]] if numbers else None
 
-    def take_for_replay(self, id: bytes, *, latest: bool) -> DeadLetter | None:
-        """Remove the latest or the oldest letter with this id and return it, or None. Its message stays counted."""
+    def take(self, id: bytes, *, latest: bool) -> DeadLetter | None:
+        """Remove the latest or the oldest letter with this id and return it, or None."""
         letters = self._remove(id, -1 if latest else 0)
-        if not letters:
-            return None
-        self._hub.used += _weight(letters[0].message)
-        return letters[0]
+        return letters[0] if letters else None
 
     def remove(self, ids: tuple[bytes, ...]) -> list[DeadLetter]:
         """Remove and return the letters with these ids."""

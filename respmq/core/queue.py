@@ -61,7 +61,7 @@ class Queue(Stock):
         self.enqueued += 1
         self.bytes += message.size
         self._hub.used += message.size + MESSAGE_OVERHEAD
-        surplus = self._usual_surplus(message) if chosen or extra is not None else self._each
+        surplus = self._whole_surplus(message) if chosen or extra is not None else self._each
         if surplus:
             self._add_surplus(message, surplus)
         self._enter(message, delay)
@@ -366,7 +366,7 @@ class Queue(Stock):
         for id in ids or [letter.message.id for letter in self.dead]:
             if count >= MOST_REPLAYED and not ids:
                 break
-            letter = None if id in self.live else self.dead.take_for_replay(id, latest=bool(ids))
+            letter = None if id in self.live else self.dead.take(id, latest=bool(ids))
             if letter is None:
                 continue
             old = letter.message
@@ -374,8 +374,8 @@ class Queue(Stock):
             message.enqueued_at = old.enqueued_at
             self.live[message.id] = message
             self.bytes += message.size
-            message.surplus = old.surplus
-            self._surplus += old.surplus
+            self._hub.used += message.size + MESSAGE_OVERHEAD
+            self._add_surplus(message, self._whole_surplus(message))
             self._enter(message, 0)
             if self._hub.recorder is not None:
                 self._hub.recorder.replayed(self, letter, message)

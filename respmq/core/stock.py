@@ -136,9 +136,13 @@ class Stock:
         self._surplus += surplus
         self._hub.used += surplus
 
-    def _usual_surplus(self, message: Message) -> int:
-        """What a message has of it when it begins to live here; the bytes of an id that is remembered count there."""
-        surplus = self._each if message.extra is None else self._each + message.extra.overhead
+    def _own_surplus(self, message: Message) -> int:
+        """What a message has of it for all but its id, and a dead one in all."""
+        return self._each if message.extra is None else self._each + message.extra.overhead
+
+    def _whole_surplus(self, message: Message) -> int:
+        """What a live message has of it. The bytes of an id that is remembered count there."""
+        surplus = self._own_surplus(message)
         return surplus if self.window.put_at(message.id) else surplus + len(message.id) - ID_LENGTH
 
     def _rearm(self) -> None:
@@ -174,7 +178,9 @@ class Stock:
         """A message that is in no structure but `live` any more becomes a dead letter."""
         del self.live[message.id]
         self.bytes -= message.size
-        self._surplus -= message.surplus
+        own = self._own_surplus(message)
+        self._add_surplus(message, own - message.surplus)
+        self._surplus -= own
         message.lease = None
         letter = DeadLetter(message, reason, error, self._hub.now)
         dropped = self.dead.add(letter)
@@ -290,6 +296,7 @@ class Stock:
         letters = sorted(image.letters.values(), key=lambda letter: letter.number)
         for letter in letters:
             letter.message.queue = self.name
+            letter.message.surplus = self._own_surplus(letter.message)
         self.dead.load(letters, counters.dead, counters.dead_dropped)
         self.live = image.messages
         for place, message in enumerate(sorted(self.live.values(), key=lambda message: message.order)):
@@ -308,7 +315,7 @@ class Stock:
         size = message.size
         self.bytes += size
         self._hub.used += size + MESSAGE_OVERHEAD
-        self._add_surplus(message, self._usual_surplus(message))
+        self._add_surplus(message, self._whole_surplus(message))
         if message.state == LEASED:
             return
         if message.state == READY:

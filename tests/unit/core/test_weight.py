@@ -13,7 +13,7 @@ from respmq.core.model import Extra
 from respmq.errors import TooBigError
 from tests.unit.core.bench import Bench
 
-COUNT = 2_000
+COUNT = 4_000
 
 Fill = Callable[[Bench, int], None]
 
