@@ -62,8 +62,42 @@ def _taken(engine: MemoryEngine, queue: bytes, count: int = 1, **options: Any) -
     return [(message.id, message.lease or b"") for message in leased if isinstance(message, Message)]
 
 
-def everything(engine: JournaledEngine) -> None:
-    """Let everything happen that there are records for; have it compacted; let everything happen again."""
+class _Maker:
+    """Engines on one folder, whose time stands still, and a wall clock that may be ahead of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.ahead = 0
+        self.engine = self._open(START)
+
+    def _open(self, now: int) -> JournaledEngine:
+        chance = random.Random(now)
+        engine = JournaledEngine(
+            now,
+            chance.randbytes,
+            chance.uniform,
+            self._folder,
+            policy="no",
+            segment_size=_SEGMENT_SIZE,
+            wall=lambda: engine.now + self.ahead,
+            make_worker=InlineWorker,
+        )
+        for _ in engine.loading():
+            pass
+        return engine
+
+    def restart(self) -> None:
+        """Go on with another engine, at the moment of the wall clock."""
+        now = self.engine.now + self.ahead
+        self.engine.close()
+        self.ahead = 0
+        self.engine = self._open(now)
+
+
+def make_everything(folder: Path) -> Any:
+    """Let everything happen that there are records for; have it compacted; let it happen again. Returns the state."""
+    maker = _Maker(folder)
+    engine = maker.engine
     _do_everything(engine, b"keep")
     for _ in range(_PASSING):
         engine.purge(b"small")
@@ -72,11 +106,21 @@ def everything(engine: JournaledEngine) -> None:
     engine.purge(b"small")
     engine.commit()
     _compact(engine)
+    # The wall clock is set while it runs: all deadlines are moved by the restart.
+    maker.ahead = 60_000
+    engine.put(b"keep", b"at another time", None, 0, 3_600_000)
+    engine.commit()
+    maker.restart()
+    engine = maker.engine
     _do_everything(engine, b"more")
     engine.declare(b"gone", QueueSettings())
     engine.put(b"gone", b"with its queue")
     engine.delete(b"gone")
     engine.commit()
+    state = state_of(engine)
+    engine.close()
+    (folder / "lock").unlink()
+    return state
 
 
 def _do_everything(engine: JournaledEngine, queue: bytes) -> None:
@@ -154,29 +198,6 @@ def _compact(engine: JournaledEngine) -> None:
     for _ in range(1_000):
         engine.every_second()
         engine.compactor.step(engine.now)
-
-
-def make_everything(folder: Path) -> Any:
-    """Write a journal with everything; returns the state."""
-    chance = random.Random(1)
-    engine = JournaledEngine(
-        START,
-        chance.randbytes,
-        chance.uniform,
-        folder,
-        policy="no",
-        segment_size=_SEGMENT_SIZE,
-        wall=lambda: START,
-        stands_still=True,
-        make_worker=InlineWorker,
-    )
-    for _ in engine.loading():
-        pass
-    everything(engine)
-    state = state_of(engine)
-    engine.close()
-    (folder / "lock").unlink()
-    return state
 
 
 def make_example(folder: Path) -> Any:
