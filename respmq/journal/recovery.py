@@ -112,7 +112,7 @@ class Recovery:
             self.salt = segment.salt
             if not self.segments:
                 self.sequence = segment.sequence - 1
-        before = segment.end
+        before = 0
         for batch in segment.batches():
             try:
                 self._replay.apply(batch.records)

@@ -73,6 +73,7 @@ class Rig:
         self.files = QuickFiles()
         self._path = path
         self._copies = 0
+        self._chance = random.Random(0)
         self._engines: list[JournaledEngine] = []
 
     def open(
@@ -86,8 +87,8 @@ class Rig:
         """Start an engine, and load the journal if there is one."""
         engine = JournaledEngine(
             self.wall,
-            random.Random(0).randbytes,
-            random.Random(0).uniform,
+            self._chance.randbytes,
+            self._chance.uniform,
             folder or self.folder,
             policy=policy,
             segment_size=segment_size,
@@ -109,6 +110,7 @@ class Rig:
         """Make a journal of a queue `q` with so many messages, each in a batch of its own; returns their bodies."""
         engine = self.open(segment_size=segment_size)
         engine.declare(b"q", QueueSettings())
+        engine.commit()
         bodies = [(b"%d " % number).ljust(size, b".") for number in range(count)]
         for body in bodies:
             engine.put(b"q", body)
