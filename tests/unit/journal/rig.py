@@ -111,7 +111,7 @@ class Rig:
         engine = self.open(segment_size=segment_size)
         engine.declare(b"q", QueueSettings())
         engine.commit()
-        bodies = [(b"%d " % number).ljust(size, b".") for number in range(count)]
+        bodies = [(b"<%d>" % number).ljust(size, b".") for number in range(count)]
         for body in bodies:
             engine.put(b"q", body)
             engine.commit()
