@@ -3,6 +3,7 @@
 For a new version of the format. Journals that are there already are never made again: tests read them for ever.
 
 - `everything-vN`: records of every kind, in segments some of which were compacted away.
+- `export-vN.jsonl`: what `respmq export` prints of the former.
 - `example`: the one that docs/journal.md explains byte by byte; this one is made anew for the page.
 
 Beside each of them its broker's state is written as JSON, in which bytes are Latin-1 text.
@@ -22,7 +23,9 @@ from respmq.core.model import Extra, Message, QueueSettings
 from respmq.engine.journaled import JournaledEngine
 from respmq.engine.memory import MemoryEngine
 from respmq.journal.encoder import Encoder
+from respmq.journal.export import export_lines
 from respmq.journal.homes import Homes
+from respmq.journal.recovery import Recovery
 from respmq.journal.segment import encode_batch, segment_head, segment_path
 from tests.support.disk import InlineWorker
 from tests.support.dump import dump
@@ -231,6 +234,13 @@ def make_example(folder: Path) -> Any:
 def main(names: list[str]) -> None:
     """Write journals by their names, where there are none yet."""
     for name in names:
+        if name.endswith(".jsonl"):
+            recovery = Recovery(HERE / name.removesuffix(".jsonl").replace("export", "everything"))
+            for _ in recovery.read():
+                pass
+            lines = "".join(line + "\n" for line in export_lines(recovery.image))
+            (HERE / name).write_text(lines, encoding="utf-8")
+            continue
         make = make_example if name == "example" else make_everything
         state = make(HERE / name)
         text = json.dumps(state, indent=1, sort_keys=True) + "\n"
