@@ -31,7 +31,7 @@ Policy = Literal["always", "everysec", "no"]
 #: leases, acks and what time brings.
 _STEP = 1 << 20
 
-#: How many segments may be on their way to the disk: with more of them, the last one grows until the disk has caught up.
+#: How many segments may be on their way to the disk: with more of them, the last one grows until the disk is ready.
 _RETIRING = 4
 
 
