@@ -127,6 +127,16 @@ class UnblockedError(BrokerError):
     code = "UNBLOCKED"
 
 
+class BodyDecodeError(BrokerError):
+    """`ERR`: the bytes of a body aren't what its header `content-type` says. Only readers meet it, never the wire."""
+
+
+class BrokerUnavailableError(BrokerError):
+    """`UNAVAILABLE`: a client could not reach the broker in time. Never on the wire, for lack of one."""
+
+    code = "UNAVAILABLE"
+
+
 class ProtocolError(BrokerError):
     """`ERR Protocol error: ...`: the byte stream can't be followed; answered, then the connection is closed."""
 

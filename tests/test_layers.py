@@ -39,8 +39,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "loop": {"sessions", "config", "errors"},
     "app": {"version", "loop", "sessions", "commands", "core", "engine", "journal", "config", *BASICS},
     "metrics": {"version", "sessions", "engine", "core", "errors"},
-    "client": {"resp", *BASICS},
-    "redis": {"errors"},
+    "api": {"core", *BASICS},
+    "client": {"api", "resp", *BASICS},
+    "redis": {"api", "errors"},
     "testing": {"app", "client", "config", "errors"},
     "cli": {"version", "app", "sessions", "client", "journal", "metrics", "config", "configfile", "commands", *BASICS},
     "main": {"cli"},
@@ -51,7 +52,7 @@ WORDS_OF_CORE = {"core.model", "core.stats", "core.waiting", "core.directory", "
 
 #: Who may use what doesn't come with Python.
 THIRD_PARTY = {
-    "trio": {"server.reactor", "server.app", "cli", "journal.writer", "client", "metrics", "testing"},
+    "trio": {"server.reactor", "server.app", "cli", "journal.writer", "client", "metrics", "testing", "api"},
     "hiredis": {"resp.reader"},
     "click": {"cli"},
     "structlog": {"cli"},
