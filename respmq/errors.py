@@ -6,7 +6,7 @@ means that the byte stream itself can't be followed any more: it is answered, th
 
 from __future__ import annotations
 
-from typing import ClassVar
+import re
 
 #: The longest piece of a user's argument that an error repeats: every possible name and id in whole.
 QUOTE_LIMIT = 255
@@ -24,7 +24,8 @@ def quote(value: bytes) -> str:
 class BrokerError(Exception):
     """Base of all errors that a user can cause. `code` is the error word on the wire, `text` what follows it."""
 
-    code: ClassVar[str] = "ERR"
+    #: One for the whole class, save where the word is one that this version doesn't know.
+    code: str = "ERR"
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -142,3 +143,45 @@ class ProtocolError(BrokerError):
 
     def __init__(self, text: str) -> None:
         super().__init__(f"Protocol error: {text}")
+
+
+class OtherError(BrokerError):
+    """`ERR`, or whatever word a server uses that has no class here; the `code` of the instance tells."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+_WORD = re.compile(r"([A-Z][A-Z0-9]*) ?(.*)", re.DOTALL)
+
+#: The class of each error word. BodyDecodeError and ProtocolError share ERR, which says no more than that.
+_CLASSES: dict[str, type[BrokerError]] = {
+    error.code: error
+    for error in (
+        InvalidRequestError,
+        QueueNotFoundError,
+        QueueFullError,
+        QueueConfigConflictError,
+        ExchangeNotFoundError,
+        InvalidTopicError,
+        InvalidNameError,
+        TooBigError,
+        OutOfMemoryError,
+        NoAuthError,
+        WrongPasswordError,
+        NoProtocolError,
+        ExecAbortError,
+        UnblockedError,
+    )
+}
+
+
+def error_from_line(line: str) -> BrokerError:
+    """The error that a server has answered with, from its line without the leading `-` and the line end."""
+    match = _WORD.fullmatch(line)
+    if match is None:
+        return InvalidRequestError(line)
+    word, text = match.groups()
+    kind = _CLASSES.get(word)
+    return OtherError(word, text) if kind is None else kind(text)
