@@ -37,11 +37,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "commands": {"version", "resp", "core", "engine", "config", "configfile", *BASICS},
     "sessions": {"version", "commands", "resp", "core", "engine", "config", *BASICS},
     "loop": {"sessions", "config", "errors"},
-    "app": {"version", "loop", "sessions", "commands", "core", "engine", "journal", "config", *BASICS},
+    "nursery": set(),
+    "app": {"version", "nursery", "loop", "sessions", "commands", "core", "engine", "journal", "config", *BASICS},
     "metrics": {"version", "sessions", "engine", "core", "errors"},
     "api": {"core", *BASICS},
     "calls": {"api", "core", "errors"},
-    "client": {"version", "api", "calls", "errors"},
+    "client": {"version", "nursery", "api", "calls", "errors"},
     "redis": {"api", "calls", "errors"},
     "testing": {"app", "client", "config", "errors"},
     "cli": {"version", "app", "sessions", "client", "journal", "metrics", "config", "configfile", "commands", *BASICS},
@@ -53,7 +54,10 @@ WORDS_OF_CORE = {"core.model", "core.stats", "core.waiting", "core.directory", "
 
 #: Who may use what doesn't come with Python.
 THIRD_PARTY = {
-    "trio": {"server.reactor", "server.app", "cli", "journal.writer", "client", "metrics", "testing", "api"},
+    "trio": {
+        *("nursery", "server.reactor", "server.app", "server.embedded", "cli", "journal.writer", "client", "metrics"),
+        *("testing", "api"),
+    },
     "hiredis": {"resp.reader", "client.wire"},
     "click": {"cli"},
     "structlog": {"cli"},
@@ -101,7 +105,7 @@ def part(module: str) -> str:
     """The part of the package to which a module belongs."""
     if module == "__main__":
         return "main"
-    if module == "server.app":
+    if module in {"server.app", "server.embedded"}:
         return "app"
     if module in LOOP:
         return "loop"

@@ -174,13 +174,29 @@ def addresses(listeners: list[socket.socket]) -> list[str]:
     return shown
 
 
+def make_reactor(config: Config, listeners: list[socket.socket], notice: Notice) -> tuple[State, Reactor]:
+    """A server that only has to be run.
+
+    Args:
+        config: the settings.
+        listeners: from `open_listeners`; they are closed when the reactor has run.
+        notice: writes a log line.
+    """
+    wall = Clock()
+    engine = MemoryEngine(wall(), os.urandom, random.uniform)
+    clock = (lambda: engine.now) if config.virtual_clock else wall
+    state = State(config, engine, load(), time.perf_counter_ns, notice)
+    state.listening = addresses(listeners)
+    return state, Reactor(state, listeners, clock)
+
+
 async def serve(
     config: Config,
     listeners: list[socket.socket],
     notice: Notice,
     ready: Callable[[list[str]], None],
 ) -> int:
-    """Run a server until it is stopped; returns the exit status.
+    """Run a server that has the process to itself until it is stopped; returns the exit status.
 
     Args:
         config: the settings.
@@ -188,12 +204,7 @@ async def serve(
         notice: writes a log line.
         ready: called with the addresses once clients can connect.
     """
-    wall = Clock()
-    engine = MemoryEngine(wall(), os.urandom, random.uniform)
-    clock = (lambda: engine.now) if config.virtual_clock else wall
-    state = State(config, engine, load(), time.perf_counter_ns, notice)
-    state.listening = addresses(listeners)
-    reactor = Reactor(state, listeners, clock)
+    state, reactor = make_reactor(config, listeners, notice)
     # Broker state has no reference cycles, so the collector has nothing to find in it; a full collection over a
     # million messages would stop every client for a third of a second.
     gc.collect()
