@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
 
 from respmq.core.model import QueueSettings
 from respmq.durations import MAX_DURATION
@@ -122,6 +123,20 @@ class QueueConfig:
             max_dead=settings.max_dead,
             dedupe=settings.dedupe / 1000,
         )
+
+    @classmethod
+    def from_mapping(cls, settings: Mapping[str, object]) -> QueueConfig:
+        """The settings that a file or another program names; those that it doesn't have their defaults.
+
+        Raises:
+            InvalidRequestError: there is no such setting, or a value is out of its range.
+        """
+        unknown = settings.keys() - set(SETTINGS)
+        if unknown:
+            msg = f"unknown settings {', '.join(sorted(unknown))}: there are {', '.join(SETTINGS)}"
+            raise InvalidRequestError(msg)
+        # The values are checked like those of programs without a type checker.
+        return replace(cls(), **cast("dict[str, Any]", dict(settings)))
 
 
 #: The names of the settings, which are those of QDECLARE with underscores.

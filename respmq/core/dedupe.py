@@ -33,6 +33,16 @@ class DedupeWindow:
         self.forget(now)
         return id in self._until
 
+    def entries(self, now: int) -> list[tuple[bytes, int]]:
+        """The ids that are remembered, in the order in which they are forgotten, and until when."""
+        self.forget(now)
+        return [(id, self._until[id]) for id in self._order]
+
+    def restore(self, id: bytes, until: int) -> None:
+        """Remember an id that isn't remembered yet until a moment, not before those of the others."""
+        self._until[id] = until
+        self._order.append(id)
+
     def forget(self, now: int) -> None:
         """Forget what is over."""
         order = self._order
