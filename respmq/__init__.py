@@ -1,3 +1,112 @@
-"""respmq: a message broker that speaks the Redis protocol."""
+"""respmq: a message broker that speaks the Redis protocol.
 
-__version__ = "0.1.0"
+All public names of the Python side are here. Each is imported when it is first asked for, so that `respmq serve`
+doesn't load what only programs need.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from respmq.version import __version__
+
+if TYPE_CHECKING:
+    from respmq.api.bodies import Body, JsonValue
+    from respmq.api.messages import DeadLetter, Delivery, Event
+    from respmq.api.ports import AsyncBroker
+    from respmq.api.results import BrokerStats, PublishResult, PutResult, QueueStats
+    from respmq.api.settings import QueueConfig
+    from respmq.api.topics import topic_matches
+    from respmq.errors import (
+        BodyDecodeError,
+        BrokerError,
+        BrokerUnavailableError,
+        ExchangeNotFoundError,
+        InvalidNameError,
+        InvalidRequestError,
+        InvalidTopicError,
+        NoAuthError,
+        OutOfMemoryError,
+        QueueConfigConflictError,
+        QueueFullError,
+        QueueNotFoundError,
+        TooBigError,
+        WrongPasswordError,
+    )
+    from respmq.local.broker import Broker
+    from respmq.local.deliveries import Deliveries
+else:
+    #: Where each name comes from.
+    _HOMES = {
+        "respmq.api.bodies": ("Body", "JsonValue"),
+        "respmq.api.messages": ("DeadLetter", "Delivery", "Event"),
+        "respmq.api.ports": ("AsyncBroker",),
+        "respmq.api.results": ("BrokerStats", "PublishResult", "PutResult", "QueueStats"),
+        "respmq.api.settings": ("QueueConfig",),
+        "respmq.api.topics": ("topic_matches",),
+        "respmq.errors": (
+            "BodyDecodeError",
+            "BrokerError",
+            "BrokerUnavailableError",
+            "ExchangeNotFoundError",
+            "InvalidNameError",
+            "InvalidRequestError",
+            "InvalidTopicError",
+            "NoAuthError",
+            "OutOfMemoryError",
+            "QueueConfigConflictError",
+            "QueueFullError",
+            "QueueNotFoundError",
+            "TooBigError",
+            "WrongPasswordError",
+        ),
+        "respmq.local.broker": ("Broker",),
+        "respmq.local.deliveries": ("Deliveries",),
+    }
+    _HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+    def __getattr__(name: str) -> object:
+        module = _HOME.get(name)
+        if module is None:
+            msg = f"module 'respmq' has no attribute '{name}'"
+            raise AttributeError(msg)
+        value = getattr(importlib.import_module(module), name)
+        globals()[name] = value
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_HOME})
+
+
+__all__ = [
+    "AsyncBroker",
+    "Body",
+    "BodyDecodeError",
+    "Broker",
+    "BrokerError",
+    "BrokerStats",
+    "BrokerUnavailableError",
+    "DeadLetter",
+    "Deliveries",
+    "Delivery",
+    "Event",
+    "ExchangeNotFoundError",
+    "InvalidNameError",
+    "InvalidRequestError",
+    "InvalidTopicError",
+    "JsonValue",
+    "NoAuthError",
+    "OutOfMemoryError",
+    "PublishResult",
+    "PutResult",
+    "QueueConfig",
+    "QueueConfigConflictError",
+    "QueueFullError",
+    "QueueNotFoundError",
+    "QueueStats",
+    "TooBigError",
+    "WrongPasswordError",
+    "__version__",
+    "topic_matches",
+]

@@ -41,12 +41,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "app": {"version", "nursery", "loop", "sessions", "commands", "core", "engine", "journal", "config", *BASICS},
     "metrics": {"version", "sessions", "engine", "core", "errors"},
     "api": {"core", *BASICS},
+    "local": {"nursery", "api", "core", "engine", *BASICS},
+    "worker": {"nursery", "api", "local", *BASICS},
     "calls": {"api", "core", "errors"},
     "client": {"version", "nursery", "api", "calls", "errors"},
     "redis": {"api", "calls", "errors"},
     "testing": {"app", "client", "config", "errors"},
     "cli": {"version", "app", "sessions", "client", "journal", "metrics", "config", "configfile", "commands", *BASICS},
     "main": {"cli"},
+    "package": {"version", "api", "local", "worker", "client", "errors"},
 }
 
 #: Of core, commands know the words in which they speak to the engine, and not what it is made of.
@@ -56,7 +59,7 @@ WORDS_OF_CORE = {"core.model", "core.stats", "core.waiting", "core.directory", "
 THIRD_PARTY = {
     "trio": {
         *("nursery", "server.reactor", "server.app", "server.embedded", "cli", "journal.writer", "client", "metrics"),
-        *("testing", "api"),
+        *("testing", "api", "local", "worker"),
     },
     "hiredis": {"resp.reader", "client.wire"},
     "click": {"cli"},
@@ -89,12 +92,12 @@ WORLDLY = {
 
 
 def modules() -> dict[str, Path]:
-    """Every module by its name without `respmq.` (`version` is the package's own)."""
+    """Every module by its name without `respmq.` (`package` is the package's own)."""
     found: dict[str, Path] = {}
     for path in sorted(ROOT.rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        found[name or "version"] = path
+        found[name or "package"] = path
     return found
 
 
@@ -130,7 +133,7 @@ def imports(module: str) -> Iterator[str]:
 def own_imports(module: str) -> set[str]:
     """The modules of this package that a module imports."""
     found = {name for name in imports(module) if name.partition(".")[0] == "respmq"}
-    return {name.removeprefix("respmq").removeprefix(".") or "version" for name in found}
+    return {name.removeprefix("respmq").removeprefix(".") or "package" for name in found}
 
 
 def outside_imports(module: str) -> set[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from respmq import __version__
 from respmq.cli import demo, serve
+from respmq.version import __version__
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -10,6 +10,7 @@ import trio
 
 from respmq.errors import BrokerUnavailableError
 from respmq.local.machine import Machine
+from respmq.nursery import open_background
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -23,8 +24,7 @@ class Lifecycle:
     def __init__(self) -> None:
         self._open: Machine | None = None
         self._closed = False
-        self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
-        self._nursery: trio.Nursery | None = None
+        self._background: AbstractAsyncContextManager[trio.Nursery] | None = None
 
     # -- opening and closing ---------------------------------------------------------------------------------------
 
@@ -33,20 +33,17 @@ class Lifecycle:
             msg = "a broker can be opened only once: make another one"
             raise BrokerUnavailableError(msg)
         machine = Machine()
-        self._manager = trio.open_nursery()
-        self._nursery = await self._manager.__aenter__()
-        self._nursery.start_soon(machine.run)
+        self._background = open_background()
+        nursery = await self._background.__aenter__()
+        nursery.start_soon(machine.run)
         self._open = machine
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    ) -> bool | None:
         self.close()
-        if self._manager is not None and self._nursery is not None:
-            self._nursery.cancel_scope.cancel()
-            # Without the error, which would come back in a group: it isn't the timer's.
-            await self._manager.__aexit__(None, None, None)
+        return None if self._background is None else await self._background.__aexit__(kind, error, traceback)
 
     def close(self) -> None:
         """Close the broker: it forgets everything. Whoever waits for a message is told. May be called again."""
