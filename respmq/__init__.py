@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from respmq.api.results import BrokerStats, PublishResult, PutResult, QueueStats
     from respmq.api.settings import QueueConfig
     from respmq.api.topics import topic_matches
+    from respmq.calls.decode import QueuedMessage
+    from respmq.client import Client, ConnectionEvent, Consumer, Subscription
     from respmq.errors import (
         BodyDecodeError,
         BrokerError,
@@ -27,15 +29,18 @@ if TYPE_CHECKING:
         InvalidRequestError,
         InvalidTopicError,
         NoAuthError,
+        OtherError,
         OutOfMemoryError,
         QueueConfigConflictError,
         QueueFullError,
         QueueNotFoundError,
         TooBigError,
+        UnblockedError,
         WrongPasswordError,
     )
     from respmq.local.broker import Broker
     from respmq.local.deliveries import Deliveries
+    from respmq.server.embedded import EmbeddedServer, open_server
 else:
     #: Where each name comes from.
     _HOMES = {
@@ -45,6 +50,8 @@ else:
         "respmq.api.results": ("BrokerStats", "PublishResult", "PutResult", "QueueStats"),
         "respmq.api.settings": ("QueueConfig",),
         "respmq.api.topics": ("topic_matches",),
+        "respmq.calls.decode": ("QueuedMessage",),
+        "respmq.client": ("Client", "ConnectionEvent", "Consumer", "Subscription"),
         "respmq.errors": (
             "BodyDecodeError",
             "BrokerError",
@@ -54,15 +61,18 @@ else:
             "InvalidRequestError",
             "InvalidTopicError",
             "NoAuthError",
+            "OtherError",
             "OutOfMemoryError",
             "QueueConfigConflictError",
             "QueueFullError",
             "QueueNotFoundError",
             "TooBigError",
+            "UnblockedError",
             "WrongPasswordError",
         ),
         "respmq.local.broker": ("Broker",),
         "respmq.local.deliveries": ("Deliveries",),
+        "respmq.server.embedded": ("EmbeddedServer", "open_server"),
     }
     _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -87,9 +97,13 @@ __all__ = [
     "BrokerError",
     "BrokerStats",
     "BrokerUnavailableError",
+    "Client",
+    "ConnectionEvent",
+    "Consumer",
     "DeadLetter",
     "Deliveries",
     "Delivery",
+    "EmbeddedServer",
     "Event",
     "ExchangeNotFoundError",
     "InvalidNameError",
@@ -97,6 +111,7 @@ __all__ = [
     "InvalidTopicError",
     "JsonValue",
     "NoAuthError",
+    "OtherError",
     "OutOfMemoryError",
     "PublishResult",
     "PutResult",
@@ -105,8 +120,12 @@ __all__ = [
     "QueueFullError",
     "QueueNotFoundError",
     "QueueStats",
+    "QueuedMessage",
+    "Subscription",
     "TooBigError",
+    "UnblockedError",
     "WrongPasswordError",
     "__version__",
+    "open_server",
     "topic_matches",
 ]

@@ -44,12 +44,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "local": {"nursery", "api", "core", "engine", *BASICS},
     "worker": {"nursery", "api", "local", *BASICS},
     "calls": {"api", "core", "errors"},
-    "client": {"version", "nursery", "api", "calls", "errors"},
+    "client": {"version", "nursery", "api", "calls", "core", "resp", "errors"},
     "redis": {"api", "calls", "errors"},
     "testing": {"app", "client", "config", "errors"},
     "cli": {"version", "app", "sessions", "client", "journal", "metrics", "config", "configfile", "commands", *BASICS},
     "main": {"cli"},
-    "package": {"version", "api", "local", "worker", "client", "errors"},
+    "package": {"version", "api", "calls", "local", "worker", "client", "app", "errors"},
 }
 
 #: Of core, commands know the words in which they speak to the engine, and not what it is made of.
