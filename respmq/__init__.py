@@ -40,7 +40,20 @@ if TYPE_CHECKING:
     )
     from respmq.local.broker import Broker
     from respmq.local.deliveries import Deliveries
+    from respmq.local.messagequeue import (
+        Message,
+        MessageQueue,
+        PriorityMessageQueue,
+        create_message,
+        load_queues,
+        save_queues,
+    )
+    from respmq.local.pubsub import DeliveryError, PubSub
     from respmq.server.embedded import EmbeddedServer, open_server
+    from respmq.worker.policy import HardFailure, RetryPolicy, SoftFailure
+    from respmq.worker.publisher import Publisher
+    from respmq.worker.signals import run_workers
+    from respmq.worker.worker import Worker, WorkerHealth
 else:
     #: Where each name comes from.
     _HOMES = {
@@ -72,6 +85,29 @@ else:
         ),
         "respmq.local.broker": ("Broker",),
         "respmq.local.deliveries": ("Deliveries",),
+        "respmq.local.messagequeue": (
+            "Message",
+            "MessageQueue",
+            "PriorityMessageQueue",
+            "create_message",
+            "load_queues",
+            "save_queues",
+        ),
+        "respmq.local.pubsub": (
+            "DeliveryError",
+            "PubSub",
+        ),
+        "respmq.worker.policy": (
+            "HardFailure",
+            "RetryPolicy",
+            "SoftFailure",
+        ),
+        "respmq.worker.publisher": ("Publisher",),
+        "respmq.worker.signals": ("run_workers",),
+        "respmq.worker.worker": (
+            "Worker",
+            "WorkerHealth",
+        ),
         "respmq.server.embedded": ("EmbeddedServer", "open_server"),
     }
     _HOME = {name: module for module, names in _HOMES.items() for name in names}
@@ -103,17 +139,24 @@ __all__ = [
     "DeadLetter",
     "Deliveries",
     "Delivery",
+    "DeliveryError",
     "EmbeddedServer",
     "Event",
     "ExchangeNotFoundError",
+    "HardFailure",
     "InvalidNameError",
     "InvalidRequestError",
     "InvalidTopicError",
     "JsonValue",
+    "Message",
+    "MessageQueue",
     "NoAuthError",
     "OtherError",
     "OutOfMemoryError",
+    "PriorityMessageQueue",
+    "PubSub",
     "PublishResult",
+    "Publisher",
     "PutResult",
     "QueueConfig",
     "QueueConfigConflictError",
@@ -121,11 +164,19 @@ __all__ = [
     "QueueNotFoundError",
     "QueueStats",
     "QueuedMessage",
+    "RetryPolicy",
+    "SoftFailure",
     "Subscription",
     "TooBigError",
     "UnblockedError",
+    "Worker",
+    "WorkerHealth",
     "WrongPasswordError",
     "__version__",
+    "create_message",
+    "load_queues",
     "open_server",
+    "run_workers",
+    "save_queues",
     "topic_matches",
 ]
