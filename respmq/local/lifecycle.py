@@ -35,7 +35,7 @@ class Lifecycle:
         machine = Machine()
         self._background = open_background()
         nursery = await self._background.__aenter__()
-        nursery.start_soon(machine.run)
+        await nursery.start(machine.run)
         self._open = machine
         return self
 

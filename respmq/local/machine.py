@@ -6,7 +6,6 @@ be called with is put aside, and they are called when the core has finished.
 
 from __future__ import annotations
 
-import math
 import os
 import random
 from collections import deque
@@ -34,7 +33,7 @@ class Machine:
         #: Calls of sinks that are still to be made, in order.
         self.outbox: deque[Callable[[], None]] = deque()
         self._working = False
-        self._alarm: trio.CancelScope | None = None
+        self._alarm = trio.CancelScope()
         self.stopped = False
 
     def catch_up(self) -> None:
@@ -64,19 +63,19 @@ class Machine:
             self._set_alarm(when)
 
     def _set_alarm(self, when: int | None) -> None:
-        if self._alarm is not None:
-            self._alarm.deadline = self._time.deadline(when)
+        self._alarm.deadline = self._time.deadline(when)
 
-    async def run(self) -> None:
+    async def run(self, task_status: trio.TaskStatus[None]) -> None:
         """Do what falls due, whenever it does, until it is stopped."""
+        task_status.started()
         while not self.stopped:
-            with trio.CancelScope(deadline=math.inf) as self._alarm:
+            with self._alarm:
                 self.settle()
                 await trio.sleep_forever()
+            self._alarm = trio.CancelScope()
 
     def stop(self) -> None:
         """Call nobody any more."""
         self.stopped = True
         self.outbox.clear()
-        if self._alarm is not None:
-            self._alarm.cancel()
+        self._alarm.cancel()
