@@ -75,9 +75,10 @@ class Threads:
         """What the handler returns."""
         token = trio.lowlevel.current_trio_token()
 
-        def work() -> Awaitable[Body] | Body:
+        def work() -> tuple[Awaitable[Body] | Body]:
             try:
-                return handler(delivery)
+                # In a tuple: Trio takes a coroutine for a mistake.
+                return (handler(delivery),)
             finally:
                 # If the program has ended meanwhile, there is nobody to tell.
                 with contextlib.suppress(trio.RunFinishedError):
@@ -85,11 +86,12 @@ class Threads:
 
         self._running.add(delivery.lease)
         try:
-            return await trio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._limiter)
+            (result,) = await trio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._limiter)
         except trio.Cancelled:
             if delivery.lease in self._running:
                 self.left_alone.add(delivery.lease)
             raise
+        return result
 
     def _end(self, delivery: Delivery) -> None:
         self._running.discard(delivery.lease)

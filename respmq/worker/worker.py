@@ -197,15 +197,22 @@ class Worker:
         await self.setup()
         task_status.started()
         self._consuming = not self._stopping
+        failure: BrokerError | None = None
         try:
             async with trio.open_nursery() as handlers:
-                with self._fetching:
-                    while not self._stopping:
-                        await self._fetch(handlers)
+                try:
+                    with self._fetching:
+                        while not self._stopping:
+                            await self._fetch(handlers)
+                except BrokerError as error:
+                    # What runs may end, as it may when the worker is stopped.
+                    failure = error
                 self._consuming = False
                 handlers.cancel_scope.deadline = trio.current_time() + self._shutdown_timeout
         finally:
             self._consuming = False
+        if failure is not None:
+            raise failure
 
     def stop(self) -> None:
         """Take no more work. `run` returns when the handlers have, after `shutdown_timeout` at the latest."""
