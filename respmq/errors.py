@@ -152,6 +152,9 @@ class OtherError(BrokerError):
         super().__init__(text)
         self.code = code
 
+    def __reduce__(self) -> tuple[type[OtherError], tuple[str, str]]:
+        return OtherError, (self.code, self.text)
+
 
 _WORD = re.compile(r"([A-Z][A-Z0-9]*) ?(.*)", re.DOTALL)
 

@@ -113,8 +113,10 @@ class Client(Vocabulary):
             nursery = await stack.enter_async_context(open_background())
             self._waits = Waits(line, self._name, nursery, self._give_back)
             nursery.start_soon(line.run)
-            await line.wait_ready()
+            stack.callback(self._waits.close)
+            stack.callback(line.close)
             stack.push_async_callback(self._settle)
+            await line.wait_ready()
             self._stack = stack.pop_all()
         return self
 
@@ -222,6 +224,7 @@ class Client(Vocabulary):
                 yield consumer
             else:
                 async with open_background() as nursery:
+                    nursery.start_soon(consumer.watch)
                     for _ in range(prefetch):
                         nursery.start_soon(consumer.work, handler)
                     yield consumer

@@ -97,6 +97,10 @@ class Pending:
             raise self.result
         return self.result
 
+    async def over(self) -> None:
+        """Wait until there is a result, whatever it is."""
+        await self._done.wait()
+
     def _undo(self) -> None:
         if self.undo is not None and not isinstance(self.result, BrokerError):
             self.undo(self.result)
@@ -123,6 +127,9 @@ class Connection:
 
     def submit(self, pending: Pending) -> None:
         """Send a request behind those that were submitted before."""
+        if pending.local and self.ended.is_set():
+            pending.finish(LineBrokenError(self.reason))
+            return
         pending.sent = True
         self._out.append(self._wire.send(pending.words, pending))
         self._more.set()
@@ -141,7 +148,7 @@ class Connection:
             try:
                 await self._stream.send_all(data)
             except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-                self.end(_cause(error))
+                self.end(reason_of(error))
 
     async def read(self) -> None:
         """Take in what comes."""
@@ -149,7 +156,7 @@ class Connection:
             try:
                 data = await self._stream.receive_some(_READ_SIZE)
             except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-                self.end(_cause(error))
+                self.end(reason_of(error))
                 return
             if not data:
                 self.end("the broker closed the connection")
@@ -176,7 +183,11 @@ class Connection:
                 pending.finish(LineBrokenError(reason))
 
 
-def _cause(error: BaseException) -> str:
-    """What the system says of a broken connection; Trio's own words are about streams."""
-    cause = error.__cause__
-    return str(cause or error) or type(cause or error).__name__
+def reason_of(error: BaseException) -> str:
+    """What the system says about a connection that broke or wasn't made: Trio's own words are about what it tried."""
+    cause: BaseException = error.__cause__ or error
+    if isinstance(cause, ExceptionGroup):
+        # One for each address of the host.
+        failures: tuple[Exception, ...] = cause.exceptions
+        cause = failures[0]
+    return str(cause) or type(cause).__name__

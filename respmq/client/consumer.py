@@ -35,9 +35,8 @@ class Consumer:
         self._words = consumers.qconsume(queue, prefetch=prefetch).words
         self._settler = settler
         self._arrived, self._buffer = trio.open_memory_channel[Delivery](math.inf)
-        #: The connection that it lives on, the request that began it there, and its tag.
+        #: The connection that it lives on, and its tag there once it has begun.
         self.connection: Connection | None = None
-        self._beginning: Pending | None = None
         self.tag: bytes | None = None
         #: The error by which it ended.
         self._error: BrokerError | None = None
@@ -57,7 +56,7 @@ class Consumer:
         except trio.EndOfChannel:
             if self._error is None:
                 raise StopAsyncIteration from None
-            raise self._error from None
+            raise self._error.with_traceback(None) from None
 
     # -- for the client --------------------------------------------------------------------------------------------
 
@@ -69,8 +68,7 @@ class Consumer:
     def attach(self, connection: Connection) -> Pending:
         """Begin to consume on a connection."""
         self.connection = connection
-        self._beginning = connection.start(*self._words, on_result=lambda result: self._attached(connection, result))
-        return self._beginning
+        return connection.start(*self._words, on_result=lambda result: self._attached(connection, result))
 
     def _attached(self, connection: Connection, result: object) -> None:
         if connection is not self.connection or connection.ended.is_set():
@@ -83,7 +81,7 @@ class Consumer:
 
     def detach(self) -> list[Delivery]:
         """Its connection is gone; returns the deliveries that nobody has taken, which nobody may take any more."""
-        self.connection = self._beginning = self.tag = None
+        self.connection = self.tag = None
         return self._take_back()
 
     def deliver(self, reply: object) -> None:
@@ -106,6 +104,16 @@ class Consumer:
                 raise self._error
             await self._changed.wait()
 
+    async def watch(self) -> None:
+        """Wait until it ends by an error.
+
+        Raises:
+            BrokerError: that.
+        """
+        while self._error is None:
+            await self._changed.wait()
+        raise self._error
+
     async def leave(self) -> None:
         """End it, and give back as not delivered what nobody has taken.
 
@@ -113,9 +121,9 @@ class Consumer:
             BrokerError: the connection broke meanwhile, which has the same effect.
         """
         connection = self.connection
-        if connection is not None and self._beginning is not None and not self._beginning.done:
-            # It was cancelled before it had begun. What is pushed at once comes before the answer to the PING.
-            await self._beginning.wait()
+        if connection is not None and not connection.ended.is_set():
+            # What it is handed because it has begun, or because something was just settled, is pushed before this is
+            # answered; else it would go back as failed.
             await connection.start(b"PING").wait()
         tag = self.tag
         untaken = self.detach()
@@ -147,8 +155,8 @@ class Consumer:
         self._changed = trio.Event()
 
     async def work(self, handler: Handler) -> None:
-        """Let a handler work on one delivery after the other."""
-        async for delivery in self:
+        """Let a handler work on one delivery after the other; several of these may run."""
+        async for delivery in self._buffer:
             try:
                 async with delivery:
                     result = handler(delivery)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from respmq.client.connection import Connection, LineBrokenError, Pending
+from respmq.client.connection import Connection, LineBrokenError, Pending, reason_of
 from respmq.errors import BrokerError, BrokerUnavailableError
 from respmq.nursery import open_background
 
@@ -74,6 +74,7 @@ class Line:
         #: What was wrong with the greeting before there ever was a connection.
         self._refusal: BrokerError | None = None
         self._changed = trio.Event()
+        self._life = trio.CancelScope(shield=True)
 
     # -- requests --------------------------------------------------------------------------------------------------
 
@@ -118,8 +119,18 @@ class Line:
 
     # -- connections -----------------------------------------------------------------------------------------------
 
+    def close(self) -> None:
+        """Let `run` end."""
+        self._life.cancel()
+
     async def run(self) -> None:
-        """Connect, again and again."""
+        """Connect, again and again, until `close`: cancelling from outside leaves time for last words."""
+        with self._life:
+            await self._run()
+        for pending in self._waiting:
+            pending.finish(BrokerUnavailableError(f"the client was closed before {pending.name} was answered"))
+
+    async def _run(self) -> None:
         attempt = 0
         before = False
         while True:
@@ -127,8 +138,10 @@ class Line:
             try:
                 with trio.fail_after(self.timeout):
                     stream = await self.address.connect()
-            except (OSError, trio.TooSlowError) as error:
-                self._trouble = str(error) or "it took too long to connect"
+            except OSError as error:
+                self._trouble = reason_of(error)
+            except trio.TooSlowError:
+                self._trouble = "it took too long to connect"
             else:
                 if await self._serve(stream, again=before):
                     attempt = 0
@@ -151,9 +164,9 @@ class Line:
                     await connection.ended.wait()
                     self._trouble = connection.reason
         finally:
-            await trio.aclose_forcefully(stream)
             self.connection = None
             self._sort_out(connection)
+            await trio.aclose_forcefully(stream)
         if ready:
             self._on_event(ConnectionEvent.DISCONNECTED)
         return ready

@@ -60,18 +60,19 @@ async def open_server(settings: Mapping[str, object] | None = None) -> AsyncGene
     state, reactor = make_reactor(config, listeners, _notice)
     try:
         async with open_background() as nursery:
-            stopped = trio.Event()
 
             async def run() -> None:
-                await reactor.run()
-                stopped.set()
+                # What a cancelled body still has to say is heard.
+                with trio.CancelScope(shield=True):
+                    await reactor.run()
 
             state.request_stop = lambda _reason, now: reactor.stop(now=now)
             nursery.start_soon(reactor.tidy)
             nursery.start_soon(run)
-            yield EmbeddedServer(host, port, _url(config, host, port))
-            reactor.stop(now=True)
-            await stopped.wait()
+            try:
+                yield EmbeddedServer(host, port, _url(config, host, port))
+            finally:
+                reactor.stop(now=True)
     finally:
         for listener in listeners:
             listener.close()

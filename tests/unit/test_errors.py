@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 import re
 
 from respmq import errors
@@ -59,5 +60,7 @@ def test_a_word_that_is_not_known_is_kept() -> None:
     error = errors.error_from_line("MISCONF the disk is full")
     assert type(error) is errors.OtherError
     assert (error.code, error.text, error.line()) == ("MISCONF", "the disk is full", b"MISCONF the disk is full")
+    copy = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own, made in this line
+    assert (type(copy), copy.code, copy.text) == (errors.OtherError, "MISCONF", "the disk is full")
     assert errors.error_from_line("NOSCRIPT").code == "NOSCRIPT"
     assert errors.error_from_line("what is this").line() == b"ERR what is this"
