@@ -1,10 +1,10 @@
-"""The command line: `respmq serve`, `respmq demo`."""
+"""The command line: `respmq serve`, `respmq worker`, `respmq demo`."""
 
 from __future__ import annotations
 
 import click
 
-from respmq.cli import demo, serve
+from respmq.cli import demo, serve, worker
 from respmq.version import __version__
 
 
@@ -15,4 +15,5 @@ def main() -> None:
 
 
 main.add_command(serve.serve)
+main.add_command(worker.worker)
 main.add_command(demo.demo)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable
 
 import pytest
 import trio
 from trio.testing import MockClock
 
 from respmq import Broker, BrokerUnavailableError, Delivery, InvalidRequestError, RetryPolicy, Worker, run_workers
+from tests.worker.waiting import until
 
 
 class Slow:
@@ -39,14 +39,6 @@ async def prepared(broker: Broker, worker: Worker, *bodies: float) -> None:
     await worker.setup()
     for body in bodies:
         broker.put("jobs", body)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that a thread does."""
-    while True:
-        if condition():
-            return
-        await trio.sleep(0.005)
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
