@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from respmq.errors import BodyDecodeError, InvalidRequestError
 
@@ -43,12 +43,15 @@ def octets(value: str, what: str) -> bytes:
         what: how it is called in the error.
 
     Raises:
-        InvalidRequestError: it has a lone surrogate that stands for no byte.
+        InvalidRequestError: it is no `str`, or has a lone surrogate that stands for no byte.
     """
     try:
         return value.encode("utf-8", _ERRORS)
     except UnicodeEncodeError as error:
         msg = f"{what} {value!a} can't be encoded as UTF-8: {error.reason}"
+        raise InvalidRequestError(msg) from error
+    except AttributeError as error:
+        msg = f"{what} {value!r} is of the type {type(value).__name__}, a str is wanted"
         raise InvalidRequestError(msg) from error
 
 
@@ -56,9 +59,9 @@ def encode_body(body: Body, headers: Mapping[str, str] | None = None) -> tuple[b
     """The bytes of a body, and the headers that go with them: those given and, if need be, its mark.
 
     Raises:
-        InvalidRequestError: it is neither bytes nor a JSON value (a number that JSON doesn't know, a lone surrogate and
-            a value that contains itself are none either), or it is to be sent as JSON and the `content-type` given
-            is of another kind.
+        InvalidRequestError: it is neither bytes nor a JSON value (a number that JSON doesn't know, a key that is no
+            string, a lone surrogate and a value that contains itself are none either), or it is to be sent as JSON and
+            the `content-type` given is of another kind.
     """
     marked = dict(headers or {})
     if isinstance(body, bytes):
@@ -68,6 +71,7 @@ def encode_body(body: Body, headers: Mapping[str, str] | None = None) -> tuple[b
         if isinstance(body, str):
             return body.encode(), marked
         raw = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        _check_keys(body)
     except (TypeError, ValueError, RecursionError) as error:
         msg = f"the body, a {type(body).__name__}, can't be encoded, bytes or a JSON value is wanted: {error}"
         raise InvalidRequestError(msg) from error
@@ -78,6 +82,23 @@ def encode_body(body: Body, headers: Mapping[str, str] | None = None) -> tuple[b
         )
         raise InvalidRequestError(msg)
     return raw, marked
+
+
+def _check_keys(value: object) -> None:
+    """See that what JSON would only nearly give back isn't put: it makes strings of all keys.
+
+    Raises:
+        TypeError: a key is no string.
+    """
+    if isinstance(value, Mapping):
+        for key, inner in cast("Mapping[object, object]", value).items():
+            if not isinstance(key, str):
+                msg = f"the key {key!r} of an object is no str"
+                raise TypeError(msg)
+            _check_keys(inner)
+    elif isinstance(value, list | tuple):
+        for inner in cast("Sequence[object]", value):
+            _check_keys(inner)
 
 
 def encode_event_body(body: Body) -> bytes:

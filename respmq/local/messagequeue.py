@@ -136,7 +136,17 @@ class _ScriptQueue:
 
     @classmethod
     def restored(cls, saved: SavedQueue) -> Self:
-        """The queue that a file holds."""
+        """The queue that a file holds.
+
+        Raises:
+            InvalidRequestError: an id in it is no UUID.
+        """
+        for stored in (*(message for message, _ in saved.messages), *(letter.message for letter in saved.dead)):
+            try:
+                _id(stored.id)
+            except ValueError as error:
+                msg = f"the id '{text(stored.id)}' of a message of queue '{text(saved.name)}' is no UUID"
+                raise InvalidRequestError(msg) from error
         queue = cls(text(saved.name))
         queue._core.delete(saved.name)
         saved.restore(queue._core)

@@ -21,21 +21,31 @@ async def run_workers(*workers: Worker) -> None:
     Raises:
         BrokerError: as `Worker.run`; of several in a group.
     """
+    ended = trio.Event()
+    running = set(workers)
+
+    async def run(worker: Worker) -> None:
+        await worker.run()
+        running.discard(worker)
+        if not running:
+            ended.set()
+
     async with open_background() as background:
-        with trio.CancelScope() as everything:
-            await background.start(_watch, workers, everything)
-            async with trio.open_nursery() as nursery:
-                for worker in workers:
-                    nursery.start_soon(worker.run)
+        await background.start(_watch, workers, ended)
+        for worker in workers:
+            background.start_soon(run, worker)
+        if workers:
+            await ended.wait()
 
 
-async def _watch(workers: tuple[Worker, ...], everything: trio.CancelScope, task_status: trio.TaskStatus[None]) -> None:
+async def _watch(workers: tuple[Worker, ...], ended: trio.Event, task_status: trio.TaskStatus[None]) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         task_status.started()
         stopping = False
         async for _ in signals:
             if stopping:
-                everything.cancel()
+                # What still runs is cancelled.
+                ended.set()
                 return
             stopping = True
             for worker in workers:

@@ -19,6 +19,7 @@ from respmq.errors import (
     QueueConfigConflictError,
     QueueNotFoundError,
 )
+from respmq.local.asynchronous import AsynchronousBroker
 from respmq.local.broker import Broker
 from respmq.nursery import open_background
 from respmq.worker.handling import (
@@ -140,7 +141,7 @@ class Worker:
             raise InvalidRequestError(msg)
         self._broker = asynchronous(client)
         #: A broker in the same process that is closed won't come back.
-        self._comes_back = not isinstance(client, Broker)
+        self._comes_back = not isinstance(self._broker, AsynchronousBroker)
         self._queue = queue
         self._handler = handler
         self._exchange = exchange
@@ -307,7 +308,8 @@ class Worker:
                 death = await self._settle(delivery, verdict)
             if death is not None and self._control is not None:
                 await self._announce(delivery, death, self._control)
-        except trio.Cancelled:
+        except BaseException:
+            # Not only Cancelled: out of a handler with a nursery it comes in a group.
             with trio.move_on_after(_LAST_WORD, shield=True):
                 await self._nack(delivery, release=True)
             raise

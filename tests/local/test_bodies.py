@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -101,6 +102,18 @@ def test_a_body_is_decoded_once_for_its_reader() -> None:
     assert event.body is event.body
     assert event == Event("t", b"[1]")
     assert hash(event) == hash(Event("t", b"[1]"))
+
+
+@pytest.mark.parametrize("body", [{1: "a"}, {"a": [{None: 1}]}, [({True: 1},)]])
+def test_keys_that_would_come_back_as_strings_are_refused(body: Any) -> None:
+    with pytest.raises(InvalidRequestError, match="of an object is no str"):
+        encode_body(body)
+
+
+def test_names_that_are_no_strings() -> None:
+    a_name: Any = b"jobs"
+    with pytest.raises(InvalidRequestError, match="name b'jobs' is of the type bytes, a str is wanted"):
+        octets(a_name, "name")
 
 
 def test_surrogates_that_stand_for_no_byte() -> None:

@@ -166,6 +166,16 @@ def test_what_a_file_can_not_hold(tmp_path: Path) -> None:
         save_queues([MessageQueue("q")], tmp_path / "nowhere" / "queues.jsonl")
 
 
+def test_a_file_with_other_ids_is_refused(tmp_path: Path) -> None:
+    queue = MessageQueue("q")
+    message = queue.put("x")
+    path = tmp_path / "queues.jsonl"
+    save_queues([queue], path)
+    path.write_text(path.read_text().replace(message.id.hex, "mine"))
+    with pytest.raises(InvalidRequestError, match="the id 'mine' of a message of queue 'q' is no UUID"):
+        load_queues(path)
+
+
 async def test_a_broker_s_file_is_not_one_of_queues_for_scripts(tmp_path: Path) -> None:
     path = tmp_path / "broker.jsonl"
     async with Broker() as broker:

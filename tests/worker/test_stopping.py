@@ -10,7 +10,16 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from respmq import Broker, BrokerUnavailableError, Delivery, InvalidRequestError, RetryPolicy, Worker, run_workers
+from respmq import (
+    Broker,
+    BrokerUnavailableError,
+    Delivery,
+    InvalidNameError,
+    InvalidRequestError,
+    RetryPolicy,
+    Worker,
+    run_workers,
+)
 from tests.worker.waiting import until
 
 
@@ -99,6 +108,22 @@ async def test_a_cancelled_worker_gives_back_what_runs(broker: Broker, autojump_
     assert not worker.health().consuming
 
 
+async def test_so_does_one_whose_handlers_have_nurseries(broker: Broker, autojump_clock: MockClock) -> None:
+    async def work(job: Delivery) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep_forever)
+            nursery.start_soon(trio.sleep_forever)
+
+    worker = Worker(broker, "jobs", work, shutdown_timeout=1)
+    await prepared(broker, worker, 1)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(worker.run)
+        await trio.sleep(1)
+        worker.stop()
+    (back,) = broker.lease("jobs")
+    assert back.attempt == 1
+
+
 async def test_a_worker_that_was_stopped_before_it_ran_ends_at_once(broker: Broker, autojump_clock: MockClock) -> None:
     worker = Worker(broker, "jobs", Slow())
     await prepared(broker, worker, 1)
@@ -107,9 +132,10 @@ async def test_a_worker_that_was_stopped_before_it_ran_ends_at_once(broker: Brok
     assert broker.stats("jobs").ready == 1
 
 
-async def test_a_worker_ends_with_its_broker(autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_worker_ends_with_its_broker(asynchronous: bool, autojump_clock: MockClock) -> None:
     async with Broker() as broker:
-        worker = Worker(broker, "jobs", Slow())
+        worker = Worker(broker.asynchronous() if asynchronous else broker, "jobs", Slow())
         await worker.setup()
 
         async def close_later() -> None:
@@ -224,6 +250,11 @@ async def test_workers_that_end_by_themselves_end_the_run(broker: Broker, autoju
         nursery.start_soon(run_workers, worker)
         await trio.sleep(1)
         worker.stop()
+
+
+async def test_what_ends_a_worker_comes_out_as_it_is(broker: Broker) -> None:
+    with pytest.raises(InvalidNameError):
+        await run_workers(Worker(broker, "jobs", Slow()), Worker(broker, "no blanks", Slow()))
 
 
 async def test_numbers_that_can_not_be(broker: Broker) -> None:
