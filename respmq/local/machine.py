@@ -60,10 +60,7 @@ class Machine:
                 when = self.core.now
         finally:
             self._working = False
-            self._set_alarm(when)
-
-    def _set_alarm(self, when: int | None) -> None:
-        self._alarm.deadline = self._time.deadline(when)
+            self._alarm.deadline = self._time.deadline(when)
 
     async def run(self, task_status: trio.TaskStatus[None]) -> None:
         """Do what falls due, whenever it does, until it is stopped."""

@@ -146,17 +146,21 @@ class Worker:
         self._handler = handler
         self._exchange = exchange
         self._binding_keys = tuple(binding_keys)
-        self._timeout = handler_timeout
+        self._timeout = math.inf if handler_timeout is None else handler_timeout
         self._shutdown_timeout = shutdown_timeout
         self._retry = RetryPolicy() if retry is None else retry
         self._results = results
         self._control = control if publish_hard_failures else None
         self._observer = observer
         self._identity = extract_identity
-        self._config: QueueConfig | None = None
+        #: Those of the queue, once the worker is set up.
+        self._config = QueueConfig()
         self._free = concurrency
         self._freed = trio.Event()
         self._threads = Threads(concurrency, self._finished)
+        #: Those that are to be renewed.
+        self._leases: dict[str, Delivery] = {}
+        #: Since when the handler of each lease has been running.
         self._running: dict[str, float] = {}
         self._success: float | None = None
         self._consuming = False
@@ -200,16 +204,18 @@ class Worker:
         self._consuming = not self._stopping
         failure: BrokerError | None = None
         try:
-            async with trio.open_nursery() as handlers:
-                try:
-                    with self._fetching:
-                        while not self._stopping:
-                            await self._fetch(handlers)
-                except BrokerError as error:
-                    # What runs may end, as it may when the worker is stopped.
-                    failure = error
-                self._consuming = False
-                handlers.cancel_scope.deadline = trio.current_time() + self._shutdown_timeout
+            async with open_background() as background:
+                background.start_soon(self._renew)
+                async with trio.open_nursery() as handlers:
+                    try:
+                        with self._fetching:
+                            while not self._stopping:
+                                await self._fetch(handlers)
+                    except BrokerError as error:
+                        # What runs may end, as it may when the worker is stopped.
+                        failure = error
+                    self._consuming = False
+                    handlers.cancel_scope.deadline = trio.current_time() + self._shutdown_timeout
         finally:
             self._consuming = False
         if failure is not None:
@@ -234,7 +240,7 @@ class Worker:
     def live(self) -> bool:
         """Whether no handler has been running for twice its `handler_timeout`: one that has will never return."""
         oldest = self.health().oldest_running
-        return self._timeout is None or oldest is None or oldest < 2 * self._timeout
+        return oldest is None or oldest < 2 * self._timeout
 
     # -- setting up ------------------------------------------------------------------------------------------------
 
@@ -271,6 +277,7 @@ class Worker:
         else:
             for delivery in deliveries:
                 self._free -= 1
+                self._leases[delivery.lease] = delivery
                 self._running[delivery.lease] = trio.current_time()
                 handlers.start_soon(self._process, delivery)
 
@@ -292,17 +299,31 @@ class Worker:
         self._freed.set()
         self._freed = trio.Event()
 
+    # -- renewing --------------------------------------------------------------------------------------------------
+
+    async def _renew(self) -> None:
+        """Renew all leases, so often that one that can't be renewed once doesn't end."""
+        while True:
+            await trio.sleep(self._config.ack_timeout / _RENEWALS)
+            for delivery in list(self._leases.values()):
+                try:
+                    renewed = await self._broker.touch(self._queue, delivery.lease)
+                except BrokerError as error:
+                    logger.warning("the lease of '%s' could not be renewed: %s", delivery.id, error)
+                    continue
+                # Unless it has been settled in the meantime.
+                if not renewed and self._leases.pop(delivery.lease, None) is not None:
+                    logger.warning("the lease of '%s' is lost: somebody else may do the work, too", delivery.id)
+
     # -- one message -----------------------------------------------------------------------------------------------
 
     async def _process(self, delivery: Delivery) -> None:
         death: str | None = None
         try:
-            async with open_background() as background:
-                background.start_soon(self._renew, delivery)
-                timeout = math.inf if self._timeout is None else self._timeout
-                verdict = await judge(self._handler, delivery, self._threads, timeout)
-                if isinstance(verdict, Done) and verdict.result is not None:
-                    verdict = await self._publish(delivery, verdict)
+            verdict = await judge(self._handler, delivery, self._threads, self._timeout)
+            if isinstance(verdict, Done) and verdict.result is not None:
+                verdict = await self._publish(delivery, verdict)
+            self._leases.pop(delivery.lease, None)
             with trio.CancelScope(shield=True):
                 # What is done is done, even if the worker is cancelled now.
                 death = await self._settle(delivery, verdict)
@@ -314,22 +335,9 @@ class Worker:
                 await self._nack(delivery, release=True)
             raise
         finally:
+            self._leases.pop(delivery.lease, None)
             if delivery.lease not in self._threads.left_alone:
                 self._finished(delivery)
-
-    async def _renew(self, delivery: Delivery) -> None:
-        config = await self._broker.queue_config(self._queue) if self._config is None else self._config
-        while True:
-            await trio.sleep(config.ack_timeout / _RENEWALS)
-            try:
-                renewed = await self._broker.touch(self._queue, delivery.lease)
-            except BrokerError as error:
-                # There is time for another attempt.
-                logger.warning("the lease of '%s' could not be renewed: %s", delivery.id, error)
-            else:
-                if not renewed:
-                    logger.warning("the lease of '%s' is lost: somebody else may do the work, too", delivery.id)
-                    return
 
     async def _publish(self, delivery: Delivery, done: Done) -> Verdict:
         """Hand on what the handler has returned; what is to become of the message then."""
@@ -385,7 +393,7 @@ class Worker:
 
     def _is_last(self, attempt: int) -> bool:
         """Whether the broker lets a message die that fails in this attempt."""
-        return self._config is not None and attempt >= self._config.max_attempts
+        return attempt >= self._config.max_attempts
 
     async def _bury(self, delivery: Delivery, error: str) -> str | None:
         logger.error("'%s' of '%s' becomes a dead letter: %s", delivery.id, self._queue, error)
