@@ -156,7 +156,7 @@ class OtherError(BrokerError):
         return OtherError, (self.code, self.text)
 
 
-_WORD = re.compile(r"([A-Z][A-Z0-9]*) ?(.*)", re.DOTALL)
+_WORD = re.compile(r"([A-Z][A-Z0-9]*)(?: (.*))?", re.DOTALL)
 
 #: The class of each error word. BodyDecodeError and ProtocolError share ERR, which says no more than that.
 _CLASSES: dict[str, type[BrokerError]] = {
@@ -185,6 +185,6 @@ def error_from_line(line: str) -> BrokerError:
     match = _WORD.fullmatch(line)
     if match is None:
         return InvalidRequestError(line)
-    word, text = match.groups()
+    word, text = match[1], match[2] or ""
     kind = _CLASSES.get(word)
     return OtherError(word, text) if kind is None else kind(text)

@@ -154,11 +154,19 @@ class Delivery(StoredMessage):
             if isinstance(error, Exception):
                 await self.nack(error=describe_error(error))
             else:
-                with trio.move_on_after(_LAST_WORD, shield=True):
-                    await self.nack(release=True)
+                await self._last_word()
         except BrokerError as failure:
             # What went wrong inside is the news; this is only why the message will come back later.
             error.add_note(f"The delivery '{self.id}' could not be given back to '{self.queue}': {failure}")
+
+    async def _last_word(self) -> None:
+        """Give it back though the program is being cancelled."""
+        if not trio.lowlevel.in_trio_run():
+            # asyncio cancels once, not for ever.
+            await self.nack(release=True)
+            return
+        with trio.move_on_after(_LAST_WORD, shield=True):
+            await self.nack(release=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from respmq.calls import dead, exchanges, messages, queues, topics
+from respmq.calls.declare import declare
 from respmq.calls.methods import AsyncCommands
 from respmq.errors import InvalidRequestError
 
@@ -33,22 +34,7 @@ class Vocabulary(AsyncCommands):
             InvalidNameError: not a possible queue name.
             QueueConfigConflictError: it exists with other settings.
         """
-        if config is None:
-            await self.qdeclare(name)
-            return
-        await self.qdeclare(
-            name,
-            acktimeout=config.ack_timeout,
-            maxattempts=config.max_attempts,
-            retrydelay=config.retry_delay,
-            maxretrydelay=config.max_retry_delay,
-            retryjitter=config.retry_jitter,
-            maxlen=config.max_len,
-            overflow=config.overflow,
-            ttl=config.ttl,
-            maxdead=config.max_dead,
-            dedupe=config.dedupe,
-        )
+        await self._run_call(declare(name, config))
 
     async def queue_config(self, name: str) -> QueueConfig:
         """The settings of a queue.

@@ -25,11 +25,18 @@ class Proxy:
         self._up = trio.Event()
         self._up.set()
         self.refused = 0
+        self._open = 0
 
     def cut(self) -> None:
         """End all connections now."""
         for link in self._links:
             link.cancel()
+
+    async def cut_now(self) -> None:
+        """End all connections, and return when they are closed."""
+        self.cut()
+        while self._open:
+            await trio.lowlevel.checkpoint()
 
     def cut_after(self, direction: Direction, count: int) -> None:
         """End all connections when so many more bytes have been passed on in this direction, and those bytes only."""
@@ -46,6 +53,14 @@ class Proxy:
 
     async def serve(self, client: trio.SocketStream) -> None:
         """One connection."""
+        self._open += 1
+        try:
+            await self._serve(client)
+        finally:
+            await trio.aclose_forcefully(client)
+            self._open -= 1
+
+    async def _serve(self, client: trio.SocketStream) -> None:
         if not self._up.is_set():
             self.refused += 1
             return

@@ -63,4 +63,5 @@ def test_a_word_that_is_not_known_is_kept() -> None:
     copy = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own, made in this line
     assert (type(copy), copy.code, copy.text) == (errors.OtherError, "MISCONF", "the disk is full")
     assert errors.error_from_line("NOSCRIPT").code == "NOSCRIPT"
+    assert errors.error_from_line("What is this").line() == b"ERR What is this"
     assert errors.error_from_line("what is this").line() == b"ERR what is this"
