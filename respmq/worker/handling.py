@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import inspect
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
@@ -55,17 +56,17 @@ Verdict: TypeAlias = Done | Failed | Unpublished | Dead
 
 
 class Threads:
-    """Runs plain functions in threads, at most as many at a time as the worker has slots.
+    """Runs plain functions in threads.
 
-    A thread can't be stopped. One whose handler has run out of time is left alone; its slot is free once it has ended.
+    A thread can't be stopped. One whose handler has run out of time is left alone, until it ends by itself.
 
     Args:
-        slots: how many threads there may be.
         ended: called in the event loop when a thread has ended that was left alone.
     """
 
-    def __init__(self, slots: int, ended: Callable[[Delivery], None]) -> None:
-        self._limiter = trio.CapacityLimiter(slots)
+    def __init__(self, ended: Callable[[Delivery], None]) -> None:
+        # The worker counts them: here none has to wait.
+        self._limiter = trio.CapacityLimiter(math.inf)
         self._ended = ended
         self._running: set[str] = set()
         #: The leases whose threads still run though nobody waits for them.
@@ -84,6 +85,8 @@ class Threads:
                 with contextlib.suppress(trio.RunFinishedError):
                     token.run_sync_soon(self._end, delivery)
 
+        await trio.lowlevel.checkpoint_if_cancelled()
+        # From here on it is sure to begin.
         self._running.add(delivery.lease)
         try:
             (result,) = await trio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._limiter)

@@ -157,7 +157,7 @@ class Worker:
         self._config = QueueConfig()
         self._free = concurrency
         self._freed = trio.Event()
-        self._threads = Threads(concurrency, self._finished)
+        self._threads = Threads(self._finished)
         #: Those that are to be renewed.
         self._leases: dict[str, Delivery] = {}
         #: Since when the handler of each lease has been running.

@@ -20,6 +20,7 @@ from respmq import (
     Worker,
     run_workers,
 )
+from respmq.worker.handling import Threads
 from tests.worker.waiting import until
 
 
@@ -265,3 +266,16 @@ async def test_numbers_that_can_not_be(broker: Broker) -> None:
         Worker(broker, "jobs", work, handler_timeout=0)
     with pytest.raises(InvalidRequestError, match="invalid shutdown_timeout -1"):
         Worker(broker, "jobs", work, shutdown_timeout=-1)
+
+
+async def test_a_thread_that_was_not_begun_keeps_no_place() -> None:
+    called: list[Delivery] = []
+    threads = Threads(called.append)
+    job = Delivery(queue="jobs", id="a", attempt=1, raw=b"x", lease="l", deadline=0.0)
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await threads.run(called.append, job)
+    assert scope.cancelled_caught
+    assert not threads.left_alone
+    assert await threads.run(lambda job: job.id, job) == "a"
+    assert called == []
