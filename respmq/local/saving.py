@@ -30,7 +30,7 @@ from respmq.core.model import DELAYED, LEASED, READY
 
 if TYPE_CHECKING:
     from respmq.core.model import Message
-    from respmq.core.queue import Queue
+    from respmq.core.restoring import RestorableQueue
     from respmq.engine.memory import MemoryEngine
 
 FORMAT = "respmq queues"
@@ -98,7 +98,7 @@ def records_of(core: MemoryEngine) -> Iterator[Record]:
             yield {"bound": _shown(exchange), "queue": _shown(queue), "key": _shown(key)}
 
 
-def queue_records(queue: Queue, **more: str) -> Iterator[Record]:
+def queue_records(queue: RestorableQueue, **more: str) -> Iterator[Record]:
     """One queue with all that is in it; `more` goes to its first line."""
     name = _shown(queue.name)
     config = dataclasses.asdict(QueueConfig.from_settings(queue.settings))
