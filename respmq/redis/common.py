@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import redis
 
-from respmq.errors import BrokerError, BrokerUnavailableError, error_from_line
+from respmq.errors import BrokerError, BrokerUnavailableError, InvalidRequestError, OtherError, error_from_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,15 +83,24 @@ class Slices:
 
 def translated(error: redis.RedisError) -> BrokerError:
     """An error of redis-py as ours: by the error word, if it is an answer, else the broker can't be reached."""
-    if isinstance(error, redis.AuthenticationError | redis.ResponseError | redis.BusyLoadingError):
-        word: object = getattr(error, "status_code", None) or _WORDS.get(type(error).__name__)
-        return error_from_line(f"{word} {error}" if word else str(error))
-    return BrokerUnavailableError(str(error) or type(error).__name__)
+    if not isinstance(error, redis.AuthenticationError | redis.ResponseError | redis.BusyLoadingError):
+        return BrokerUnavailableError(str(error) or type(error).__name__)
+    word: object = getattr(error, "status_code", None)
+    if word:
+        return error_from_line(f"{word} {error}")
+    # Before version 8, redis-py keeps the word in the text, or has a class for it, or (ERR) drops it.
+    if isinstance(error, redis.AuthenticationError):
+        word = "WRONGPASS" if "invalid username-password" in str(error) else "NOAUTH"
+    else:
+        word = _WORDS.get(type(error).__name__)
+    if word:
+        return error_from_line(f"{word} {error}")
+    found = error_from_line(str(error))
+    return InvalidRequestError(str(error)) if isinstance(found, OtherError) else found
 
 
-#: The words that redis-py takes away from the text, for versions that don't keep them in `status_code`.
+#: The words of redis-py's classes.
 _WORDS = {
-    "AuthenticationError": "WRONGPASS",
     "BusyLoadingError": "LOADING",
     "ExecAbortError": "EXECABORT",
     "NoPermissionError": "NOPERM",

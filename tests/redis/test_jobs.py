@@ -11,9 +11,9 @@ import pytest
 import redis.backoff
 import redis.retry
 
-from respmq import BrokerError, InvalidRequestError, QueueConfig, QueueNotFoundError
+from respmq import BrokerError, BrokerUnavailableError, InvalidRequestError, QueueConfig, QueueNotFoundError
 from respmq.redis import AsyncRespMQ, Jobs, RespMQ
-from tests.support import ServerProcess, start_server
+from tests.support import ServerProcess, start_server, wait_until
 
 
 @pytest.fixture
@@ -182,9 +182,17 @@ def test_a_broker_that_is_gone_for_a_while() -> None:
 
 
 def put_when_it_is_back(port: int) -> None:
-    with RespMQ(port=port, retry=redis.retry.Retry(redis.backoff.ConstantBackoff(0.05), 200)) as mq:
+    with RespMQ(port=port, retry=redis.retry.Retry(redis.backoff.NoBackoff(), 0)) as mq:
+        wait_until(lambda: is_there(mq), "the broker is back")
         mq.qdeclare("jobs")
         mq.qput("jobs", "y")
+
+
+def is_there(mq: RespMQ) -> bool:
+    try:
+        return mq.qlist() is not None
+    except BrokerUnavailableError:
+        return False
 
 
 # -- asyncio

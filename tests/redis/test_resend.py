@@ -123,6 +123,11 @@ def test_pauses_grow_and_vary() -> None:
 def test_errors_without_a_status_code() -> None:
     """As older versions of redis-py have them."""
     assert translated(redis.ResponseError("unknown subcommand 'x'")).line() == b"ERR unknown subcommand 'x'"
+    assert translated(redis.ResponseError("ADVANCE needs")).line() == b"ERR ADVANCE needs"
+    assert translated(redis.AuthenticationError("Authentication required.")).code == "NOAUTH"
+    assert (
+        translated(redis.AuthenticationError("invalid username-password pair or user is disabled.")).code == "WRONGPASS"
+    )
     assert translated(redis.ResponseError("QUEUEFULL no room")).code == "QUEUEFULL"
     assert translated(OutOfMemoryError("the broker holds")).code == "OOM"
     assert translated(redis.BusyLoadingError("wait")).code == "LOADING"
