@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -70,6 +71,16 @@ def test_the_fixtures_in_a_program_of_somebody_else(tmp_path: Path) -> None:
     done = run_pytest(tmp_path, "-p", "pytest_trio.plugin")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 passed" in done.stdout
+
+
+def test_the_test_on_the_page(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "clients-python.md").read_text(encoding="utf-8")
+    code = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[-1]
+    assert "def test_" in code
+    (tmp_path / "test_page.py").write_text(code)
+    done = run_pytest(tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout
 
 
 def test_the_server_does_not_need_pytest_trio(tmp_path: Path) -> None:
