@@ -50,8 +50,8 @@ _PATIENCE = 10.0
 _PAUSE = 1.0
 #: Seconds that giving back a message takes at most when the worker is cancelled.
 _LAST_WORD = 2.0
-#: How often a lease is renewed while it lasts.
-_RENEWALS = 3
+#: How often a lease is renewed while it lasts. Two attempts in a row may fail.
+_RENEWALS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,7 +302,7 @@ class Worker:
     # -- renewing --------------------------------------------------------------------------------------------------
 
     async def _renew(self) -> None:
-        """Renew all leases, so often that one that can't be renewed once doesn't end."""
+        """Renew all leases, often enough."""
         while True:
             await trio.sleep(self._config.ack_timeout / _RENEWALS)
             for delivery in list(self._leases.values()):

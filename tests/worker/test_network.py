@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import trio
 
-from respmq import Body, Delivery, HardFailure, Publisher, RetryPolicy, SoftFailure, Worker
-from respmq.client.client import Client
+from respmq import Body, Client, Delivery, HardFailure, Publisher, RetryPolicy, SoftFailure, Worker, open_server
 from tests.support import ServerProcess
+from tests.support.proxy import open_proxy
 from tests.worker.waiting import until
 
 PATIENCE = 20
@@ -113,3 +113,48 @@ async def test_what_runs_when_a_worker_is_cancelled_goes_back(server: ServerProc
             assert (back.body, back.attempt) == ("x", 1)
             async with back:
                 pass
+
+
+async def test_a_worker_goes_on_when_its_connection_breaks_and_when_the_broker_is_another_one(queue: str) -> None:
+    """The second broker knows nothing: neither the queue, nor the lease of what runs."""
+    seen: list[object] = []
+    begun, go_on, got = trio.Event(), trio.Event(), trio.Event()
+
+    async def work(job: Delivery) -> None:
+        seen.append(job.body)
+        if job.body == "slow":
+            begun.set()
+            await go_on.wait()
+        if job.body == "last":
+            got.set()
+
+    with trio.fail_after(PATIENCE):
+        async with (
+            open_server() as first,
+            open_server() as second,
+            open_proxy(first.port) as proxy,
+            Client("127.0.0.1", proxy.port) as client,
+            Client("127.0.0.1", second.port) as other,
+        ):
+            worker = Worker(client, queue, work, concurrency=2)
+            async with trio.open_nursery() as nursery:
+                await nursery.start(worker.run)
+                await client.put(queue, "slow")
+                await begun.wait()
+                await proxy.cut_now()
+                await client.put(queue, "quick")
+                await until(lambda: seen == ["slow", "quick"])
+                await client.stats(queue)
+                proxy.target = second.port
+                await proxy.cut_now()
+
+                async def is_there() -> bool:
+                    return queue in await other.list_queues()
+
+                await until(is_there)
+                go_on.set()
+                await other.put(queue, "last")
+                await got.wait()
+                worker.stop()
+            assert (await other.stats(queue)).acked == 1
+    assert seen == ["slow", "quick", "last"]
