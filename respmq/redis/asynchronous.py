@@ -40,6 +40,18 @@ class AsyncRespMQ(AsyncCommands, redis.asyncio.Redis):  # type: ignore[misc] # t
     A lease that is cancelled gives back what it had leased already.
     """
 
+    @classmethod
+    def from_url(
+        cls,
+        url: str,
+        single_connection_client: bool = False,  # noqa: FBT001, FBT002 - as redis-py has it
+        auto_close_connection_pool: bool | None = None,  # noqa: FBT001 - as redis-py has it
+        **kwargs: object,
+    ) -> Self:
+        """A client of the broker at a URL of redis-py's, `redis://user:password@host:port`."""
+        make = cast("Callable[..., Self]", super().from_url)  # pyright: ignore[reportUnknownMemberType] - half of a type
+        return make(url, single_connection_client, auto_close_connection_pool, **kwargs)
+
     def worker(
         self,
         queue: str,

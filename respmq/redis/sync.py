@@ -39,6 +39,17 @@ class RespMQ(Commands, redis.Redis):
     that fails, it may have been run or not. A lease may wait longer than the socket's time-out: it waits in slices.
     """
 
+    # What redis-py has of these says nothing of this class to type checkers.
+
+    def __enter__(self) -> Self:
+        return self
+
+    @classmethod
+    def from_url(cls, url: str, **kwargs: object) -> Self:
+        """A client of the broker at a URL of redis-py's, `redis://user:password@host:port`."""
+        made: object = super().from_url(url, **kwargs)  # pyright: ignore[reportUnknownMemberType] - see above
+        return cast("Self", made)
+
     def worker(
         self,
         queue: str,
