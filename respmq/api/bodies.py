@@ -18,9 +18,9 @@ from typing import Any, TypeAlias, cast
 from respmq.errors import BodyDecodeError, InvalidRequestError
 
 #: A JSON value, as programs write it down.
-JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
+JsonValue: TypeAlias = bool | int | float | str | Sequence["JsonValue"] | Mapping[str, "JsonValue"] | None
 #: What can be put and published.
-Body: TypeAlias = "bytes | JsonValue"
+Body: TypeAlias = bytes | JsonValue
 
 CONTENT_TYPE = "content-type"
 JSON_TYPE = "application/json"

@@ -8,22 +8,19 @@ import inspect
 import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import trio
 
-from respmq.api.messages import describe_error
+from respmq.api.bodies import Body
+from respmq.api.messages import Delivery, describe_error
 from respmq.errors import BodyDecodeError
 from respmq.worker.policy import HardFailure, SoftFailure
 
-if TYPE_CHECKING:
-    from respmq.api.bodies import Body
-    from respmq.api.messages import Delivery
-
 #: What is called with each message: an async function, or a plain one, which runs in a thread.
-Handler: TypeAlias = "Callable[[Delivery], Awaitable[Body] | Body]"
+Handler: TypeAlias = Callable[[Delivery], Awaitable[Body] | Body]
 #: Where results go: a `Publisher`, or any async function.
-Publish: TypeAlias = "Callable[[Body], Awaitable[object]]"
+Publish: TypeAlias = Callable[[Body], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True)

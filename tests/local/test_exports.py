@@ -43,6 +43,11 @@ def test_every_public_class_and_function_says_what_it_is() -> None:
                     assert method.__doc__, f"{name}.{member}"
 
 
+def test_the_names_of_types_are_types_for_programs_that_evaluate_their_annotations() -> None:
+    assert respmq.Body | None
+    assert respmq.JsonValue | bytes
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'respmq' has no attribute 'Brokr'"):
         getattr(respmq, "Brokr")  # noqa: B009 - a type checker would see that it isn't there
