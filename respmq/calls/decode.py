@@ -90,12 +90,30 @@ def _list(reply: object) -> list[object]:
     raise _wrong(reply, "an array")
 
 
-def _mapping(reply: object) -> dict[str, object]:
+class _Fields(dict[str, object]):
+    """What a map holds."""
+
+    def __missing__(self, name: str) -> object:
+        msg = f"a reply has no '{name}', only {', '.join(self)}"
+        raise ProtocolError(msg)
+
+
+def _mapping(reply: object) -> _Fields:
     """A map, with names of settings, counts or headers as keys."""
     if isinstance(reply, Mapping):
-        return {_text(key): value for key, value in cast("Mapping[object, object]", reply).items()}
+        return _Fields((_text(key), value) for key, value in cast("Mapping[object, object]", reply).items())
     flat = _list(reply)
-    return {_text(key): value for key, value in zip(flat[::2], flat[1::2], strict=True)}
+    if len(flat) % 2:
+        raise _wrong(reply, "a map")
+    return _Fields((_text(key), value) for key, value in zip(flat[::2], flat[1::2], strict=True))
+
+
+def _pair(reply: object) -> tuple[object, object]:
+    match _list(reply):
+        case [first, second]:
+            return first, second
+        case _:
+            raise _wrong(reply, "a pair")
 
 
 def _optional(read: Callable[[object], T], reply: object) -> T | None:
@@ -124,7 +142,7 @@ def texts(reply: object, _settler: Settler | None) -> list[str]:
 
 def pairs(reply: object, _settler: Settler | None) -> list[tuple[str, str]]:
     """Pairs of names."""
-    found = [_list(item) for item in _list(reply)]
+    found = [_pair(item) for item in _list(reply)]
     return [(_text(first), _text(second)) for first, second in found]
 
 
@@ -148,7 +166,7 @@ def put_result(id: str, *, made: bool) -> Callable[[object, Settler | None], Put
 
 def publish_result(reply: object, _settler: Settler | None) -> PublishResult:
     """What QPUBLISH answers."""
-    subscribers, queues = _list(reply)
+    subscribers, queues = _pair(reply)
     return PublishResult(_integer(subscribers), _integer(queues))
 
 
@@ -223,7 +241,7 @@ def deliveries(reply: object, settler: Settler | None) -> list[Delivery]:
     return [delivery(item, settler) for item in _list(reply)]
 
 
-def _dead_letter(found: dict[str, object]) -> DeadLetter:
+def _dead_letter(found: _Fields) -> DeadLetter:
     return DeadLetter(
         queue=_text(found["queue"]),
         id=_text(found["id"]),
@@ -244,7 +262,7 @@ def dead_letters(reply: object, _settler: Settler | None) -> list[DeadLetter]:
     return [_dead_letter(_mapping(item)) for item in _list(reply)]
 
 
-def _queued_message(found: dict[str, object]) -> QueuedMessage:
+def _queued_message(found: _Fields) -> QueuedMessage:
     return QueuedMessage(
         queue=_text(found["queue"]),
         id=_text(found["id"]),

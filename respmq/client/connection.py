@@ -162,15 +162,13 @@ class Connection:
                 self.end("the broker closed the connection")
                 return
             try:
-                items = self._wire.receive(bytes(data))
+                for item in self._wire.receive(bytes(data)):
+                    if isinstance(item, Push):
+                        self._on_push(item)
+                    else:
+                        item.key.finish(item.value)
             except ProtocolError as error:
                 self.end(error.text)
-                return
-            for item in items:
-                if isinstance(item, Push):
-                    self._on_push(item)
-                else:
-                    item.key.finish(item.value)
 
     def end(self, reason: str) -> None:
         """It is of no more use."""

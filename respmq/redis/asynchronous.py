@@ -49,7 +49,7 @@ class AsyncRespMQ(AsyncCommands, redis.asyncio.Redis):  # type: ignore[misc] # t
         **kwargs: object,
     ) -> Self:
         """A client of the broker at a URL of redis-py's, `redis://user:password@host:port`."""
-        make = cast("Callable[..., Self]", super().from_url)  # pyright: ignore[reportUnknownMemberType] - half of a type
+        make = cast("Callable[..., Self]", super().from_url)
         return make(url, single_connection_client, auto_close_connection_pool, **kwargs)
 
     def worker(

@@ -358,3 +358,33 @@ def test_pauses_grow_and_vary(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(0.1 <= pause_before(3) <= 0.3 for _ in range(50))
     assert all(2.5 <= pause_before(attempt) <= 7.5 for attempt in (8, 100, 10_000))
     assert len({pause_before(5) for _ in range(10)}) > 1
+
+
+async def test_a_push_that_makes_no_sense_ends_the_connection_and_not_the_client() -> None:
+    """A server that is broken, or not one of ours."""
+    connections = 0
+
+    async def serve(stream: trio.SocketStream) -> None:
+        nonlocal connections
+        connections += 1
+        wire = b""
+        async for data in stream:
+            wire += data
+            if b"QCONSUME" in wire:
+                await stream.send_all(
+                    b"$6\r\nctag-1\r\n>3\r\n$7\r\ndeliver\r\n$6\r\nctag-1\r\n%1\r\n$2\r\nid\r\n:1\r\n"
+                )
+                wire = b""
+            elif b"LIB-VER" in wire:
+                await stream.send_all(b"+OK\r\n" * 3)
+                wire = b""
+
+    async with trio.open_nursery() as nursery:
+        listeners: list[trio.SocketListener] = await nursery.start(partial(trio.serve_tcp, serve, 0, host="127.0.0.1"))
+        port = listeners[0].socket.getsockname()[1]
+        async with Client("127.0.0.1", port, timeout=1) as mq:
+            with pytest.raises(BrokerUnavailableError):
+                async with mq.consume("jobs"):
+                    await mq.list_queues()
+            assert connections > 1
+        nursery.cancel_scope.cancel()

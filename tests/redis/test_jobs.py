@@ -190,7 +190,7 @@ def put_when_it_is_back(port: int) -> None:
 
 def is_there(mq: RespMQ) -> bool:
     try:
-        return mq.qlist() is not None
+        return mq.qlist() == []
     except BrokerUnavailableError:
         return False
 

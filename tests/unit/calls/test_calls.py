@@ -202,6 +202,23 @@ def test_other_replies() -> None:
     assert queues.qdeclare("q").decode(b"OK", None) is None
 
 
+@pytest.mark.parametrize(
+    ("call", "reply", "text"),
+    [
+        (messages.qlease("q"), [{b"queue": b"q", b"id": b"a"}], "a reply has no 'attempt', only queue, id"),
+        (messages.qlease("q"), [[b"queue"]], "a map is wanted"),
+        (topics.qbindings(), [[b"#"]], "a pair is wanted"),
+        (topics.qpublish("t", "b"), [1, 2, 3], "a pair is wanted"),
+        (queues.qlist(), b"q", "an array is wanted"),
+        (queues.qlist(), [1], "a string is wanted"),
+        (queues.qdeclare("q"), b"QUEUED", "OK is wanted"),
+    ],
+)
+def test_a_reply_of_another_shape_is_an_error(call: Call[object], reply: object, text: str) -> None:
+    with pytest.raises(ProtocolError, match=text):
+        call.decode(reply, None)
+
+
 @pytest.mark.parametrize("reply", [None, b"x", 1.5, [1], {b"a": 1}])
 def test_a_reply_of_another_kind_is_an_error(reply: object) -> None:
     with pytest.raises(ProtocolError, match="an integer is wanted"):
