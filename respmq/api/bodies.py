@@ -30,6 +30,16 @@ BYTES_TYPE = "application/octet-stream"
 _ERRORS = "surrogateescape"
 
 
+def _refuse_constant(name: str) -> None:
+    msg = f"{name} is no JSON value"
+    raise ValueError(msg)
+
+
+#: Made once: json.loads and json.dumps make them anew for each call with options.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
 def text(value: bytes) -> str:
     """A name, id, header or error text as a `str`. Bytes that are no UTF-8 become lone surrogates."""
     return value.decode("utf-8", _ERRORS)
@@ -70,7 +80,7 @@ def encode_body(body: Body, headers: Mapping[str, str] | None = None) -> tuple[b
     try:
         if isinstance(body, str):
             return body.encode(), marked
-        raw = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        raw = _ENCODER.encode(body).encode()
         _check_keys(body)
     except (TypeError, ValueError, RecursionError) as error:
         msg = f"the body, a {type(body).__name__}, can't be encoded, bytes or a JSON value is wanted: {error}"
@@ -166,15 +176,10 @@ def _is_json(kind: str) -> bool:
 
 def _decode_json(raw: bytes) -> Any:
     try:
-        return json.loads(raw.decode(), parse_constant=_refuse_constant)
+        return _DECODER.decode(raw.decode())
     except (ValueError, RecursionError) as error:
         msg = f"the body is marked as JSON and can't be decoded: {error}"
         raise BodyDecodeError(msg) from error
-
-
-def _refuse_constant(name: str) -> None:
-    msg = f"{name} is no JSON value"
-    raise ValueError(msg)
 
 
 def _decode_unmarked(raw: bytes) -> str | bytes:
