@@ -6,7 +6,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, assert_type
+from typing import Any, Literal, TypedDict, assert_type
 
 import trio
 from trio.testing import MockClock
@@ -58,6 +58,14 @@ from respmq import (
     topic_matches,
 )
 
+
+class Photo(TypedDict):
+    """A body with known keys."""
+
+    name: str
+    sizes: list[int]
+
+
 ERRORS: tuple[type[BrokerError], ...] = (
     BodyDecodeError,
     BrokerUnavailableError,
@@ -100,6 +108,9 @@ async def test_a_broker_has_types(autojump_clock: MockClock, tmp_path: Path) -> 
         )
         assert_type(put.id, str)
         assert_type(put.duplicate, bool)
+        photo: Photo = {"name": "cat", "sizes": [1, 2]}
+        broker.put("jobs", photo)
+        broker.put("jobs", [photo, photo])
         (job,) = got
         assert_type(job.body, Any)
         assert_type(job.raw, bytes)
