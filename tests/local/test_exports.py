@@ -53,8 +53,10 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         getattr(respmq, "Brokr")  # noqa: B009 - a type checker would see that it isn't there
 
 
-def test_the_package_itself_loads_nothing_that_only_programs_need() -> None:
-    program = "import sys, respmq.cli; print(*sorted(m for m in sys.modules if m.startswith('respmq.')))"
+@pytest.mark.parametrize("module", ["respmq.cli", "respmq.server.app"])
+def test_a_server_loads_nothing_that_only_programs_need(module: str) -> None:
+    program = f"import sys, {module}; print(*sorted(m for m in sys.modules if m.startswith('respmq.')))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
     loaded = {name.split(".")[1] for name in done.stdout.split()}
-    assert not loaded & {"api", "local", "worker", "client"}
+    assert "version" in loaded
+    assert not loaded & {"api", "calls", "local", "worker", "client", "redis", "testing"}
