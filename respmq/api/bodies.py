@@ -66,6 +66,11 @@ def octets(value: str, what: str) -> bytes:
         raise InvalidRequestError(msg) from error
 
 
+def header_texts(headers: Mapping[bytes, bytes]) -> dict[str, str]:
+    """Headers as `str`; the dictionary is the reader's own."""
+    return {text(key): text(value) for key, value in headers.items()}
+
+
 def encode_body(body: Body, headers: Mapping[str, str] | None = None) -> tuple[bytes, dict[str, str]]:
     """The bytes of a body, and the headers that go with them: those given and, if need be, its mark.
 

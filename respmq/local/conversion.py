@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from respmq.api.bodies import text
+from respmq.api.bodies import header_texts, text
 from respmq.api.messages import DeadLetter, Delivery
 from respmq.api.results import BrokerStats, QueueStats
 
 if TYPE_CHECKING:
     from respmq.api.ports import Settler
     from respmq.core import model, stats
-
-
-def headers_of(message: model.Message) -> dict[str, str]:
-    """A message's headers; the dictionary is the reader's own."""
-    return {text(key): text(value) for key, value in message.headers.items()}
 
 
 def to_delivery(message: model.Message, settler: Settler) -> Delivery:
@@ -26,7 +21,7 @@ def to_delivery(message: model.Message, settler: Settler) -> Delivery:
         lease=text(message.lease or b""),
         attempt=message.attempt,
         raw=message.body,
-        headers=headers_of(message),
+        headers=header_texts(message.headers),
         attachments=message.attachments,
         priority=message.priority,
         enqueued_at=message.enqueued_at / 1000,
@@ -43,7 +38,7 @@ def to_dead_letter(letter: model.DeadLetter) -> DeadLetter:
         id=text(message.id),
         attempt=message.attempt,
         raw=message.body,
-        headers=headers_of(message),
+        headers=header_texts(message.headers),
         attachments=message.attachments,
         priority=message.priority,
         enqueued_at=message.enqueued_at / 1000,

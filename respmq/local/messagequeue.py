@@ -12,13 +12,12 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from respmq.api.bodies import decode_body, encode_body, octets, text
+from respmq.api.bodies import decode_body, encode_body, header_texts, octets, text
 from respmq.core.model import QueueSettings
 from respmq.durations import MAX_DURATION
 from respmq.engine.memory import MemoryEngine
 from respmq.errors import InvalidRequestError
 from respmq.local import arguments as given
-from respmq.local.conversion import headers_of
 from respmq.local.loading import read_file
 from respmq.local.saving import queue_records, write_records
 
@@ -210,7 +209,7 @@ def _settings(max_retries: int) -> QueueSettings:
 
 
 def _message(stored: model.Message, *, retries: int) -> Message:
-    body = decode_body(stored.body, headers_of(stored))
+    body = decode_body(stored.body, header_texts(stored.headers))
     return Message(_id(stored.id), body, _shown(stored.enqueued_at), stored.priority, retries)
 
 

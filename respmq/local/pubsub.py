@@ -6,7 +6,7 @@ import os
 import random
 from typing import TYPE_CHECKING, Any
 
-from respmq.api.bodies import decode_body, text
+from respmq.api.bodies import decode_body, header_texts
 from respmq.engine.memory import MemoryEngine
 from respmq.errors import BrokerError
 from respmq.local import arguments as given
@@ -118,7 +118,7 @@ class PubSub:
         called = self._called.copy()
         self._called.clear()
         failures: list[tuple[Handler, Exception]] = []
-        marks = {text(key): text(value) for key, value in headers.items()}
+        marks = header_texts(headers)
         for handler, event in called:
             try:
                 handler(topic, decode_body(event.body, marks))

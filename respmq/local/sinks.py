@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import trio
 
-from respmq.api.bodies import octets, text
+from respmq.api.bodies import header_texts, octets, text
 from respmq.api.messages import Delivery, Event
 from respmq.errors import QueueNotFoundError
 from respmq.local.conversion import to_delivery
@@ -135,8 +135,7 @@ class SubscriberSink:
     def event(self, event: events.Event, pattern: bytes | None) -> None:
         """Put the call aside. Each subscriber has an event of its own, so that nobody sees another's changes to it."""
         del pattern
-        headers = {text(key): text(value) for key, value in event.headers.items()}
-        made = Event(text(event.topic), event.body, headers)
+        made = Event(text(event.topic), event.body, header_texts(event.headers))
         self._machine.outbox.append(lambda: self._call(made))
 
     def stop(self) -> None:

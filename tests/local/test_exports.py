@@ -53,6 +53,12 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         getattr(respmq, "Brokr")  # noqa: B009 - a type checker would see that it isn't there
 
 
+def test_queues_for_scripts_load_no_event_loop() -> None:
+    program = "import sys; from respmq import MessageQueue, PubSub, load_queues; print('trio' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "False\n"
+
+
 @pytest.mark.parametrize("module", ["respmq.cli", "respmq.server.app"])
 def test_a_server_loads_nothing_that_only_programs_need(module: str) -> None:
     program = f"import sys, {module}; print(*sorted(m for m in sys.modules if m.startswith('respmq.')))"
