@@ -158,26 +158,13 @@ class OtherError(BrokerError):
 
 _WORD = re.compile(r"([A-Z][A-Z0-9]*)(?: (.*))?", re.DOTALL)
 
-#: The class of each error word. BodyDecodeError and ProtocolError share ERR, which says no more than that.
+#: The class of each error word. Several have ERR, which says no more than that.
 _CLASSES: dict[str, type[BrokerError]] = {
-    error.code: error
-    for error in (
-        InvalidRequestError,
-        QueueNotFoundError,
-        QueueFullError,
-        QueueConfigConflictError,
-        ExchangeNotFoundError,
-        InvalidTopicError,
-        InvalidNameError,
-        TooBigError,
-        OutOfMemoryError,
-        NoAuthError,
-        WrongPasswordError,
-        NoProtocolError,
-        ExecAbortError,
-        UnblockedError,
-    )
+    kind.code: kind
+    for kind in list(globals().values())
+    if isinstance(kind, type) and issubclass(kind, BrokerError) and "code" in vars(kind)
 }
+_CLASSES["ERR"] = InvalidRequestError
 
 
 def error_from_line(line: str) -> BrokerError:

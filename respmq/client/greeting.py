@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from respmq.errors import OtherError
+from respmq.client.connection import LineBrokenError
+from respmq.errors import BrokerError
 from respmq.version import __version__
 
 if TYPE_CHECKING:
@@ -12,11 +13,15 @@ if TYPE_CHECKING:
     from respmq.client.connection import Connection
 
 
+#: The word of a server that is still reading its journal.
+LOADING = "LOADING"
+
+
 async def greet(connection: Connection, address: Address, name: str) -> None:
-    """Speak RESP3, log in, say who we are.
+    """Speak RESP3, log in, say who we are, and see that the server has read its journal.
 
     Raises:
-        BrokerError: the server doesn't let us in, or the connection broke.
+        BrokerError: the server doesn't let us in, or isn't ready (the code is LOADING), or the connection broke.
     """
     words = [b"HELLO", b"3"]
     if address.password is not None or address.username is not None:
@@ -28,10 +33,14 @@ async def greet(connection: Connection, address: Address, name: str) -> None:
         connection.start(b"CLIENT", b"SETINFO", b"LIB-NAME", b"respmq-py"),
         connection.start(b"CLIENT", b"SETINFO", b"LIB-VER", __version__.encode()),
     ]
+    told.append(connection.start(b"DBSIZE"))
     await hello.wait()
     for pending in told:
         try:
             await pending.wait()
-        except OtherError:
-            # NOPERM: a user who may not even say what his library is called may still work.
-            continue
+        except LineBrokenError:
+            raise
+        except BrokerError as error:
+            if error.code == LOADING:
+                raise
+            # NOPERM: who may not say what his library is called, or count the queues, may still work.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from respmq.client.connection import Connection, LineBrokenError, Pending, reason_of
+from respmq.client.greeting import LOADING
 from respmq.errors import BrokerError, BrokerUnavailableError
 from respmq.nursery import open_background
 
@@ -182,7 +183,7 @@ class Line:
             self._trouble = error.text
         except BrokerError as error:
             self._trouble = str(error)
-            if not again:
+            if not again and error.code != LOADING:
                 self._refusal = error
         else:
             return not connection.ended.is_set()

@@ -17,8 +17,8 @@ from respmq.api.messages import describe_error
 from respmq.calls.declare import declare
 from respmq.calls.messages import qlease, qnack
 from respmq.calls.methods import AsyncCommands
-from respmq.errors import BrokerError, BrokerUnavailableError, InvalidRequestError, QueueNotFoundError
-from respmq.redis.common import FOREVER, LOG, Slices, longest_slice, pause_before, translated
+from respmq.errors import BrokerError, InvalidRequestError, QueueNotFoundError
+from respmq.redis.common import FOREVER, LOG, NOT_NOW, Slices, longest_slice, pause_before, translated
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -177,7 +177,8 @@ class AsyncJobs:
     text of the error, which goes on its way; if it is cancelled, the delivery is given back uncounted. What the body
     has settled itself (`await job.ack()`) stays as it is.
 
-    While the broker can't be reached the loop tries again, and logs that to `respmq.redis`.
+    While the broker can't be reached the loop tries again, and logs that to `respmq.redis`; when `wait` is over, it
+    raises BrokerUnavailableError.
     """
 
     def __init__(
@@ -253,16 +254,18 @@ class AsyncJobs:
                     await self._declare()
                     declared = True
                 found = await self._mq.qlease(self._queue, wait=piece or None, lease=self._lease)
-            except BrokerUnavailableError as error:
-                attempt += 1
-                declared = False
-                LOG.warning("the broker can't be reached, trying again: %s", error)
-                await asyncio.sleep(pause_before(attempt))
-                continue
             except QueueNotFoundError:
                 if self._declare is None:
                     raise
                 declared = False
+                continue
+            except BrokerError as error:
+                if error.code not in NOT_NOW or not piece:
+                    raise
+                attempt += 1
+                declared = False
+                LOG.warning("the broker can't be reached, trying again: %s", error)
+                await asyncio.sleep(pause_before(attempt))
                 continue
             attempt = 0
             if found:

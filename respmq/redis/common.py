@@ -107,4 +107,7 @@ _WORDS = {
     "OutOfMemoryError": "OOM",
 }
 
+#: The codes of errors that will pass: the broker is gone, or still reads its journal.
+NOT_NOW = frozenset({BrokerUnavailableError.code, "LOADING"})
+
 FOREVER = math.inf

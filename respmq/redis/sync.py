@@ -14,8 +14,8 @@ from redis.client import NEVER_DECODE
 from respmq.api.messages import describe_error
 from respmq.calls.declare import declare
 from respmq.calls.methods import Commands
-from respmq.errors import BrokerError, BrokerUnavailableError, QueueNotFoundError
-from respmq.redis.common import FOREVER, LEFT, LOG, Slices, longest_slice, pause_before, translated
+from respmq.errors import BrokerError, QueueNotFoundError
+from respmq.redis.common import FOREVER, LEFT, LOG, NOT_NOW, Slices, longest_slice, pause_before, translated
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -134,7 +134,8 @@ class Jobs:
 
     There the nack has the text of the error, and KeyboardInterrupt and SystemExit give the delivery back uncounted.
 
-    While the broker can't be reached the loop tries again, and logs that to `respmq.redis`.
+    While the broker can't be reached the loop tries again, and logs that to `respmq.redis`; when `wait` is over, it
+    raises BrokerUnavailableError.
     """
 
     def __init__(
@@ -204,16 +205,18 @@ class Jobs:
                     self._declare()
                     declared = True
                 found = self._mq.qlease(self._queue, wait=piece or None, lease=self._lease)
-            except BrokerUnavailableError as error:
-                attempt += 1
-                declared = False
-                LOG.warning("the broker can't be reached, trying again: %s", error)
-                self._stopped.wait(pause_before(attempt))
-                continue
             except QueueNotFoundError:
                 if self._declare is None:
                     raise
                 declared = False
+                continue
+            except BrokerError as error:
+                if error.code not in NOT_NOW or not piece:
+                    raise
+                attempt += 1
+                declared = False
+                LOG.warning("the broker can't be reached, trying again: %s", error)
+                self._stopped.wait(pause_before(attempt))
                 continue
             attempt = 0
             if found:

@@ -375,8 +375,8 @@ async def test_a_push_that_makes_no_sense_ends_the_connection_and_not_the_client
                     b"$6\r\nctag-1\r\n>3\r\n$7\r\ndeliver\r\n$6\r\nctag-1\r\n%1\r\n$2\r\nid\r\n:1\r\n"
                 )
                 wire = b""
-            elif b"LIB-VER" in wire:
-                await stream.send_all(b"+OK\r\n" * 3)
+            elif b"DBSIZE" in wire:
+                await stream.send_all(b"+OK\r\n" * 4)
                 wire = b""
 
     async with trio.open_nursery() as nursery:
@@ -387,4 +387,32 @@ async def test_a_push_that_makes_no_sense_ends_the_connection_and_not_the_client
                 async with mq.consume("jobs"):
                     await mq.list_queues()
             assert connections > 1
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_server_that_still_reads_its_journal_is_waited_for() -> None:
+    connections = 0
+
+    async def serve(stream: trio.SocketStream) -> None:
+        nonlocal connections
+        connections += 1
+        async for data in stream:
+            if b"DBSIZE" in data:
+                ready = b":0\r\n" if connections > 3 else b"-LOADING respmq is loading the journal\r\n"
+                await stream.send_all(b"+OK\r\n" * 3 + ready)
+            elif b"QLIST" in data:
+                await stream.send_all(b"*1\r\n$4\r\njobs\r\n")
+            else:
+                await stream.send_all(b"+PONG\r\n")
+
+    async with trio.open_nursery() as nursery:
+        listeners: list[trio.SocketListener] = await nursery.start(partial(trio.serve_tcp, serve, 0, host="127.0.0.1"))
+        port = listeners[0].socket.getsockname()[1]
+        async with Client("127.0.0.1", port) as mq:
+            assert await mq.list_queues() == ["jobs"]
+        assert connections == 4
+        connections = -1000
+        with pytest.raises(BrokerUnavailableError, match="is loading the journal"):
+            async with Client("127.0.0.1", port, timeout=0.1):
+                pass
         nursery.cancel_scope.cancel()

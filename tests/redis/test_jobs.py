@@ -165,7 +165,7 @@ def test_a_broker_that_is_gone_for_a_while() -> None:
         with RespMQ(port=first.port, retry=redis.retry.Retry(redis.backoff.NoBackoff(), 0)) as mq:
             mq.qdeclare("jobs")
             mq.qput("jobs", "x")
-            loop = mq.worker("jobs", config=QueueConfig(), wait=5)
+            loop = mq.worker("jobs", config=QueueConfig(), wait=30)
             for job in loop:
                 got.append(job.body)
                 if restart.server is None:
@@ -179,6 +179,15 @@ def test_a_broker_that_is_gone_for_a_while() -> None:
         if restart.server is not None:
             restart.server.kill()
     assert got == ["x", "y"]
+
+
+def test_a_broker_that_stays_away() -> None:
+    with start_server() as server:
+        port = server.port
+    with RespMQ(port=port, retry=redis.retry.Retry(redis.backoff.NoBackoff(), 0)) as mq:
+        for wait in (0, 0.05):
+            with pytest.raises(BrokerUnavailableError):
+                list(mq.worker("jobs", wait=wait))
 
 
 def put_when_it_is_back(port: int) -> None:
