@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 import trio
@@ -19,31 +20,26 @@ if TYPE_CHECKING:
     from respmq.api.messages import Delivery
     from respmq.api.settings import QueueConfig
     from respmq.core.exchanges import ExchangeKind
-    from respmq.core.model import Description
     from respmq.core.waiting import Deliveries, LeaseWait
+    from respmq.engine.memory import MemoryEngine
     from respmq.local.broker import Broker
 
 
 class AsynchronousBroker:
     """The asynchronous side of a `Broker`, see there. Each method is a checkpoint, and a cancelled one does nothing."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(
+        self, broker: Broker, acting: Callable[[], AbstractContextManager[MemoryEngine]], waits: set[LeaseWait]
+    ) -> None:
         self._broker = broker
-        self._waits: set[LeaseWait] = set()
+        self._acting = acting
+        #: Those that the broker ends when it is closed.
+        self._waits = waits
 
     @property
     def connected(self) -> bool:
         """Whether the broker is open."""
         return self._broker.connected
-
-    def deliveries(self, taken: Iterable[Message | Description]) -> list[Delivery]:
-        """What the core has leased, as it is handed out."""
-        return [to_delivery(message, self) for message in taken if isinstance(message, Message)]
-
-    def close(self, error: BrokerError) -> None:
-        """Tell those who wait that nothing will come."""
-        for wait in list(self._waits):
-            wait.resolve(error)
 
     async def ack(self, queue: str, lease: str) -> bool:
         """As `Broker.ack`."""
@@ -133,11 +129,11 @@ class AsynchronousBroker:
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         limit = None if wait is None else milliseconds(wait, "wait", zero=False)
-        with self._broker.acting() as core:
+        with self._acting() as core:
             answer = core.lease((given.name(queue),), given.count(count, "count"), limit)
         if isinstance(answer, list):
             await trio.lowlevel.cancel_shielded_checkpoint()
-            return self.deliveries(answer)
+            return self._deliveries(answer)
         return await self._wait(answer)
 
     async def _wait(self, wait: LeaseWait) -> list[Delivery]:
@@ -146,7 +142,7 @@ class AsynchronousBroker:
 
         def take(answer: Deliveries | BrokerError) -> None:
             # Looked at now: the core's messages change.
-            answers.append(answer if isinstance(answer, BrokerError) else self.deliveries(answer))
+            answers.append(answer if isinstance(answer, BrokerError) else self._deliveries(answer))
             answered.set()
 
         wait.on_done = take
@@ -164,9 +160,12 @@ class AsynchronousBroker:
             raise answer
         return answer
 
+    def _deliveries(self, taken: Deliveries) -> list[Delivery]:
+        return [to_delivery(message, self) for message in taken if isinstance(message, Message)]
+
     def _give_back(self, answers: list[list[Delivery] | BrokerError]) -> None:
         """What came in the moment in which the wait was cancelled has never been handed out."""
         for answer in answers:
             if isinstance(answer, list) and self._broker.connected:
-                with self._broker.acting() as core:
+                with self._acting() as core:
                     core.undeliver((given.name(one.queue), octets(one.lease, "lease")) for one in answer)

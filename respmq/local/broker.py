@@ -13,7 +13,7 @@ from respmq.api.settings import QueueConfig, milliseconds
 from respmq.errors import BrokerUnavailableError, InvalidRequestError
 from respmq.local import arguments as given
 from respmq.local.asynchronous import AsynchronousBroker
-from respmq.local.conversion import to_broker_stats, to_dead_letter, to_queue_stats
+from respmq.local.conversion import to_broker_stats, to_dead_letter, to_delivery, to_queue_stats
 from respmq.local.deliveries import Deliveries
 from respmq.local.lifecycle import Lifecycle
 from respmq.local.loading import load_file
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from respmq.api.messages import DeadLetter, Delivery, Event
     from respmq.core.exchanges import ExchangeKind
     from respmq.core.model import Message
+    from respmq.core.waiting import LeaseWait
 
 _KINDS = ("FANOUT", "DIRECT", "TOPIC")
 
@@ -56,7 +57,8 @@ class Broker(Lifecycle):
         self._subscriptions = 0
         self._subscribers: dict[str, tuple[bytes, SubscriberSink]] = {}
         self._consumers: dict[str, FunctionSink | Feed] = {}
-        self._asynchronous = AsynchronousBroker(self)
+        self._waits: set[LeaseWait] = set()
+        self._asynchronous = AsynchronousBroker(self, self._acting, self._waits)
 
     def asynchronous(self) -> AsynchronousBroker:
         """The same broker with the asynchronous methods that a `Client` has, for programs that work with both."""
@@ -65,7 +67,8 @@ class Broker(Lifecycle):
     def _forget(self, error: BrokerUnavailableError) -> None:
         for sink in self._consumers.values():
             sink.stop()
-        self._asynchronous.close(error)
+        for wait in list(self._waits):
+            wait.resolve(error)
 
     # -- queues ----------------------------------------------------------------------------------------------------
 
@@ -76,7 +79,7 @@ class Broker(Lifecycle):
             InvalidNameError: not a possible queue name.
             QueueConfigConflictError: it exists with other settings.
         """
-        with self.acting() as core:
+        with self._acting() as core:
             core.declare(given.name(name), (config or QueueConfig()).to_settings())
 
     def queue_config(self, name: str) -> QueueConfig:
@@ -85,7 +88,7 @@ class Broker(Lifecycle):
         Raises:
             QueueNotFoundError: no such queue.
         """
-        with self.acting() as core:
+        with self._acting() as core:
             return QueueConfig.from_settings(core.settings(given.name(name)))
 
     def delete_queue(self, name: str) -> None:
@@ -94,7 +97,7 @@ class Broker(Lifecycle):
         Raises:
             QueueNotFoundError: no such queue.
         """
-        with self.acting() as core:
+        with self._acting() as core:
             core.delete(given.name(name))
             self._consumers = {tag: sink for tag, sink in self._consumers.items() if sink.active}
 
@@ -104,12 +107,12 @@ class Broker(Lifecycle):
         Raises:
             QueueNotFoundError: no such queue.
         """
-        with self.acting() as core:
+        with self._acting() as core:
             return core.purge(given.name(name))
 
     def list_queues(self) -> list[str]:
         """The names of all queues, sorted."""
-        with self.acting() as core:
+        with self._acting() as core:
             return [text(name) for name in core.names()]
 
     def stats(self, queue: str) -> QueueStats:
@@ -118,12 +121,12 @@ class Broker(Lifecycle):
         Raises:
             QueueNotFoundError: no such queue.
         """
-        with self.acting() as core:
+        with self._acting() as core:
             return to_queue_stats(core.stats(given.name(queue)))
 
     def broker_stats(self) -> BrokerStats:
         """Counts over the whole broker."""
-        with self.acting() as core:
+        with self._acting() as core:
             return to_broker_stats(core.broker_stats())
 
     # -- messages --------------------------------------------------------------------------------------------------
@@ -162,7 +165,7 @@ class Broker(Lifecycle):
         chosen = None if id is None else given.sized(id, "message id")
         rest = given.rare(encoded, blobs, ttl)
         wait = milliseconds(delay, "delay")
-        with self.acting() as core:
+        with self._acting() as core:
             made = core.put(given.name(queue), raw, chosen, given.priority(priority), wait, rest)
         return PutResult(id or "", duplicate=True) if made is None else PutResult(text(made), duplicate=False)
 
@@ -173,10 +176,10 @@ class Broker(Lifecycle):
             QueueNotFoundError: no such queue.
             InvalidRequestError: `count` is below 1.
         """
-        with self.acting() as core:
+        with self._acting() as core:
             taken: list[Message] = []
             core.find(given.name(queue)).take(given.count(count, "count"), None, taken)
-        return self._asynchronous.deliveries(taken)
+        return [to_delivery(message, self._asynchronous) for message in taken]
 
     def consume(self, queue: str, sink: Callable[[Delivery], object], *, prefetch: int = 10) -> str:
         """Call `sink` with each message as long as fewer than `prefetch` are unsettled.
@@ -192,7 +195,7 @@ class Broker(Lifecycle):
             InvalidRequestError: `prefetch` is below 1, or the sink is an async function.
         """
         _check_function(sink)
-        machine = self.machine()
+        machine = self._machine()
         return self._add_consumer(queue, FunctionSink(sink, machine, self._asynchronous), prefetch)
 
     def deliveries(self, queue: str, *, prefetch: int = 10) -> Deliveries:
@@ -210,7 +213,7 @@ class Broker(Lifecycle):
         return Deliveries(self._add_consumer(queue, feed, prefetch), feed, self._end_consumer)
 
     def _add_consumer(self, queue: str, sink: FunctionSink | Feed, prefetch: int) -> str:
-        with self.acting() as core:
+        with self._acting() as core:
             tag = text(core.consume(given.name(queue), given.count(prefetch, "prefetch"), sink).tag)
             self._consumers[tag] = sink
         return tag
@@ -223,7 +226,7 @@ class Broker(Lifecycle):
         Raises:
             InvalidRequestError: no such consumer.
         """
-        with self.acting() as core:
+        with self._acting() as core:
             sink = self._consumers.pop(tag, None)
             untouched = 0
             if sink is not None:
@@ -243,7 +246,7 @@ class Broker(Lifecycle):
         Raises:
             QueueNotFoundError: no such queue.
         """
-        with self.acting() as core:
+        with self._acting() as core:
             return bool(core.ack(given.name(queue), (octets(lease, "lease"),)))
 
     def nack(
@@ -280,7 +283,7 @@ class Broker(Lifecycle):
         wait = None if delay is None else milliseconds(delay, "delay")
         name, token = given.name(queue), octets(lease, "lease")
         why = None if error is None else octets(error, "error")
-        with self.acting() as core:
+        with self._acting() as core:
             if not requeue:
                 return bool(core.reject(name, token, why))
             if release:
@@ -295,7 +298,7 @@ class Broker(Lifecycle):
             InvalidRequestError: the duration is out of its range.
         """
         millis = None if duration is None else milliseconds(duration, "duration", zero=False)
-        with self.acting() as core:
+        with self._acting() as core:
             return bool(core.touch(given.name(queue), (octets(lease, "lease"),), millis))
 
     # -- topics ----------------------------------------------------------------------------------------------------
@@ -310,7 +313,7 @@ class Broker(Lifecycle):
             InvalidRequestError: the body can't be encoded, or a header or an attachment can't be one.
         """
         raw, encoded, blobs = given.content(body, headers, attachments)
-        with self.acting() as core:
+        with self._acting() as core:
             return PublishResult(*core.topics.publish(given.name(topic), raw, encoded, blobs))
 
     def subscribe(self, pattern: str, sink: Callable[[str, Event], object]) -> str:
@@ -326,8 +329,8 @@ class Broker(Lifecycle):
             InvalidRequestError: the sink is an async function.
         """
         _check_function(sink)
-        machine, encoded = self.machine(), given.name(pattern)
-        with self.acting() as core:
+        machine, encoded = self._machine(), given.name(pattern)
+        with self._acting() as core:
             name = f"sub-{self._subscriptions + 1}"
             subscriber = SubscriberSink(name, sink, machine)
             core.topics.subscribe_pattern(encoded, subscriber)
@@ -337,7 +340,7 @@ class Broker(Lifecycle):
 
     def unsubscribe(self, subscription: str) -> bool:
         """End a subscription. False: there is none of this name."""
-        with self.acting() as core:
+        with self._acting() as core:
             pattern, subscriber = self._subscribers.pop(subscription, (b"", None))
             if subscriber is None:
                 return False
@@ -351,7 +354,7 @@ class Broker(Lifecycle):
             InvalidTopicError: not a possible pattern.
             QueueNotFoundError: no such queue.
         """
-        with self.acting() as core:
+        with self._acting() as core:
             return core.topics.bind(given.name(pattern), given.name(queue))
 
     def unbind(self, pattern: str, queue: str) -> bool:
@@ -361,7 +364,7 @@ class Broker(Lifecycle):
             InvalidTopicError: not a possible pattern.
             QueueNotFoundError: no such queue.
         """
-        with self.acting() as core:
+        with self._acting() as core:
             return core.topics.unbind(given.name(pattern), given.name(queue))
 
     # -- exchanges -------------------------------------------------------------------------------------------------
@@ -382,7 +385,7 @@ class Broker(Lifecycle):
         if kind not in _KINDS:
             msg = f"invalid kind {kind!r} of exchange '{name}': one of {', '.join(_KINDS)} is wanted"
             raise InvalidRequestError(msg)
-        with self.acting() as core:
+        with self._acting() as core:
             core.exchanges.declare(given.name(name), kind)
 
     def bind_exchange(self, exchange: str, queue: str, key: str | None = None) -> bool:
@@ -398,7 +401,7 @@ class Broker(Lifecycle):
             InvalidTopicError: the key of a `TOPIC` exchange is no pattern.
             InvalidRequestError: a `TOPIC` exchange needs a key.
         """
-        with self.acting() as core:
+        with self._acting() as core:
             return core.exchanges.bind(given.name(exchange), given.name(queue), _key(key))
 
     def unbind_exchange(self, exchange: str, queue: str, key: str | None = None) -> bool:
@@ -407,7 +410,7 @@ class Broker(Lifecycle):
         Raises:
             BrokerError: as `bind_exchange`.
         """
-        with self.acting() as core:
+        with self._acting() as core:
             return core.exchanges.unbind(given.name(exchange), given.name(queue), _key(key))
 
     def publish_exchange(
@@ -427,7 +430,7 @@ class Broker(Lifecycle):
             InvalidRequestError: the body can't be encoded, or a header or an attachment can't be one.
         """
         raw, encoded, blobs = given.content(body, headers, attachments)
-        with self.acting() as core:
+        with self._acting() as core:
             return core.exchanges.publish(given.name(exchange), given.name(key), raw, encoded, blobs)
 
     # -- dead letters ----------------------------------------------------------------------------------------------
@@ -439,7 +442,7 @@ class Broker(Lifecycle):
             QueueNotFoundError: no such queue.
             InvalidRequestError: `limit` is negative.
         """
-        with self.acting() as core:
+        with self._acting() as core:
             letters = core.find(given.name(queue)).dead
             return [to_dead_letter(letter) for letter in islice(letters, given.count(limit, "limit", least=0))]
 
@@ -449,7 +452,7 @@ class Broker(Lifecycle):
         Raises:
             QueueNotFoundError: no such queue.
         """
-        with self.acting() as core:
+        with self._acting() as core:
             chosen = None if ids is None else given.ids(ids)
             # For the core, no ids are all of them.
             return core.replay_dead(given.name(queue), chosen or ()) if chosen != () else 0
@@ -460,7 +463,7 @@ class Broker(Lifecycle):
         Raises:
             QueueNotFoundError: no such queue.
         """
-        with self.acting() as core:
+        with self._acting() as core:
             chosen = None if ids is None else given.ids(ids)
             return core.purge_dead(given.name(queue), chosen or ()) if chosen != () else 0
 
@@ -475,7 +478,7 @@ class Broker(Lifecycle):
         Raises:
             OSError: the file can't be written; what was there before is still there.
         """
-        with self.acting() as core:
+        with self._acting() as core:
             save_file(core, path)
 
     def load(self, path: str | os.PathLike[str]) -> None:
@@ -487,7 +490,7 @@ class Broker(Lifecycle):
             OSError: the file can't be read.
             InvalidRequestError: the broker has queues or exchanges, or the file isn't what `save` writes.
         """
-        with self.acting() as core:
+        with self._acting() as core:
             load_file(core, path)
 
 

@@ -63,20 +63,20 @@ class Lifecycle:
         raise NotImplementedError
 
     @contextmanager
-    def acting(self) -> Generator[MemoryEngine]:
+    def _acting(self) -> Generator[MemoryEngine]:
         """The core at the present moment; what follows from what is done with it is done in the end.
 
         Raises:
             BrokerUnavailableError: the broker isn't open.
         """
-        machine = self.machine()
+        machine = self._machine()
         machine.catch_up()
         try:
             yield machine.core
         finally:
             machine.settle()
 
-    def machine(self) -> Machine:
+    def _machine(self) -> Machine:
         """The core with its clock.
 
         Raises:

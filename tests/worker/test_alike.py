@@ -157,7 +157,7 @@ def test_the_client_has_all_that_the_broker_has() -> None:
         }
 
     near, far = public(Broker), public(Client)
-    only_here = {"asynchronous", "acting", "machine", "save", "load", "close", "unsubscribe", "cancel", "deliveries"}
+    only_here = {"asynchronous", "save", "load", "close", "unsubscribe", "cancel", "deliveries"}
     #: Context managers there, functions with sinks here.
     forms = {"consume", "subscribe"}
     for name in near.keys() - only_here - forms:
