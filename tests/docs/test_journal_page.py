@@ -20,9 +20,7 @@ from tests.support import Conn, info, start_server
 TEXT = PAGE.read_text(encoding="utf-8")
 
 #: The layouts in the code; those of a whole record are shortcuts for what others say already.
-STRUCTS = {
-    name: value for name, value in vars(fmt).items() if isinstance(value, Struct) and not name.endswith("_ONE")
-}
+STRUCTS = {name: value for name, value in vars(fmt).items() if isinstance(value, Struct) and not name.endswith("_ONE")}
 SHORTCUTS = {
     "PUT_ONE": ["RECORD_HEAD", "PUT", "I"],
     "LEASED_ONE": ["RECORD_HEAD", "LEASED", "BB"],

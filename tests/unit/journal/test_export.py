@@ -118,7 +118,8 @@ def test_a_line_is_readable(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"\x00", b"\xff\xfe", bytes(range(256)), b'{"base64": "AA=="}', "\u2028\ud7ff\U0010ffff".encode(), b"\r\n"]
+    "body",
+    [b"", b"\x00", b"\xff\xfe", bytes(range(256)), b'{"base64": "AA=="}', "\u2028\ud7ff\U0010ffff".encode(), b"\r\n"],
 )
 def test_any_bytes_come_back(rig: Rig, tmp_path: Path, body: bytes) -> None:
     engine = rig.open()

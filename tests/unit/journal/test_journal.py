@@ -40,7 +40,9 @@ def retry(engine: JournaledEngine) -> None:
 
 def on_disk(rig: Rig) -> list[bytes]:
     """The bodies that would be there after a `kill -9`."""
-    return [message.body for queue in recovered(rig.copy()).image.queues.values() for message in queue.messages.values()]
+    return [
+        message.body for queue in recovered(rig.copy()).image.queues.values() for message in queue.messages.values()
+    ]
 
 
 def fill_up(engine: JournaledEngine, size: int = 4_000) -> int:
