@@ -38,7 +38,7 @@ def write_segment(folder: Path, number: int, sequence: int, *batches: bytes, ver
     head[8:10] = version.to_bytes(2, "little")
     data = bytes(head) + crc32(head).to_bytes(4, "little")
     for place, records in enumerate(batches):
-        data += encode_batch(sequence + place, START, START, records, 1)
+        data += encode_batch(sequence + place, START, START, sequence + place - 1, records, 1)
     path = segment_path(folder, number)
     path.write_bytes(data)
     return path
