@@ -60,10 +60,10 @@ class Queue(Stock):
         self.live[id] = message
         self.enqueued += 1
         self.bytes += message.size
-        self._hub.used += message.size + MESSAGE_OVERHEAD
         surplus = self._whole_surplus(message) if chosen or extra is not None else self._each
-        if surplus:
-            self._add_surplus(message, surplus)
+        message.surplus = surplus
+        self._surplus += surplus
+        self._hub.used += message.size + MESSAGE_OVERHEAD + surplus
         self._enter(message, delay)
         if self._hub.recorder is not None:
             self._hub.recorder.stored(self, message, chosen=chosen)
