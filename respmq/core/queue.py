@@ -338,6 +338,9 @@ class Queue(Stock):
         hub.bury(*self.leases.containers(), self.leases.holders, *self.window.containers())
         if self._eviction is not None:
             hub.bury(*self._eviction.clear())
+        # Even empty they are large, and the queue may be kept for long by what refers to it.
+        self.live = {}
+        self._line.clear()
         # What is left to be done for the leases of a consumer that has gone finds none.
         self.leases = Leases()
         hub.agenda.pop(self, None)
