@@ -101,8 +101,8 @@ class Recovery:
                 break
         self.first_needed = first_needed
         if first_needed > 1 and self._replay.floor < first_needed and not self._lenient:
-            msg = f"{segment_path(self._folder, missing)} is missing: without it the state can't be known. Bring it back from a copy"
-            raise JournalDamagedError(msg)
+            msg = f"{segment_path(self._folder, missing)} is missing: without it the state can't be known"
+            raise JournalDamagedError(f"{msg}. Bring it back from a copy")
         for number in [number for number in self.segments if number < self._replay.floor]:
             self.homes.drop(number)
         names: set[bytes] = set()
