@@ -103,9 +103,13 @@ def test_check_of_a_damage_and_its_repair(folder: Path) -> None:
     before = segment_path(folder, 1).read_bytes()
     result = run("check", folder)
     assert result.exit_code == 1
-    assert re.search(r"^damaged: .*, offset \d+: the checksum of a batch is wrong; \d+ bytes can't", result.stdout, re.M)
+    assert re.search(
+        r"^damaged: .*, offset \d+: the checksum of a batch is wrong; \d+ bytes can't", result.stdout, re.MULTILINE
+    )
     assert "no server starts with it: the journal is damaged" in result.stdout
-    assert result.stdout.endswith(f"`respmq check {folder} --repair` leaves out what can't be read and keeps all else\n")
+    assert result.stdout.endswith(
+        f"`respmq check {folder} --repair` leaves out what can't be read and keeps all else\n"
+    )
     assert segment_path(folder, 1).read_bytes() == before
     result = run("check", folder, "--repair")
     assert result.exit_code == 0
@@ -162,7 +166,9 @@ def test_a_server_does_not_start_with_a_damaged_journal(folder: Path) -> None:
     status, text = run_to_end("--port", "0", "--data", str(folder))
     assert status == 1
     assert "Traceback" not in text
-    assert re.search(rf"^Error: the journal is damaged: {folder}/.*\.journal, offset \d+: .* whole batches foll", text, re.M)
+    assert re.search(
+        rf"^Error: the journal is damaged: {folder}/.*\.journal, offset \d+: .* whole batches foll", text, re.MULTILINE
+    )
     assert text.endswith(f"See `respmq check {folder}`\n")
 
 
@@ -186,9 +192,10 @@ def test_a_server_tells_what_it_has_cut_off(folder: Path) -> None:
     ],
 )
 def test_wrong_settings(flags: tuple[str, ...], message: str, tmp_path: Path) -> None:
-    status, text = run_to_end("--data", str(tmp_path), *flags)
-    assert status == 2
-    assert text.startswith(f"Error: {message}")
+    result = run("serve", "--data", tmp_path, *flags)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"Error: {message}")
+    assert list(tmp_path.iterdir()) == []
 
 
 # -- export and import -------------------------------------------------------------------------------------------------
