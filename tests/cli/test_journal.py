@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from zlib import crc32
 
@@ -42,7 +41,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def folder(made: Path, tmp_path: Path) -> Iterator[Path]:
+def folder(made: Path, tmp_path: Path) -> Path:
     """A copy of it."""
     copy = tmp_path / "data"
     copy.mkdir()

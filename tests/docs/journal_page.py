@@ -57,9 +57,10 @@ class Explained:
         self._bytes(4, "its CRC-32")
         while self._at < len(self._data):
             self.lines.append("")
-            size = self._struct("BATCH_HEAD")["size"]
+            _, size, _ = fmt.BATCH_HEAD.unpack_from(self._data, self._at)
+            self._struct("BATCH_HEAD")
             self._struct("BATCH_META")
-            end = self._at + int(size)
+            end = self._at + size
             while self._at < end:
                 self._record()
 
@@ -91,19 +92,15 @@ class Explained:
             self._bytes(id_size, "id")
         assert self._at == end
 
-    def _struct(self, name: str, first: str | None = None) -> dict[str, object]:
-        fields = self._layouts[name]
-        values: dict[str, object] = {}
-        for kind, field in fields:
+    def _struct(self, name: str, first: str | None = None) -> None:
+        for kind, field in self._layouts[name]:
             struct = struct_of([(kind, field)])
             (value,) = struct.unpack_from(self._data, self._at)
-            values[field] = value
             shown = value.decode().encode("unicode_escape").decode() if isinstance(value, bytes) else f"{value}"
             if field in {"crc", "salt"}:
                 shown = f"{value:#010x}"
             meaning, first = first or f"{field}: {shown}", None
             self._bytes(struct.size, meaning)
-        return values
 
     def _bytes(self, size: int, meaning: str) -> None:
         for place in range(self._at, self._at + size, 16):
