@@ -52,6 +52,9 @@ NODE_MODULES: Final = ROOT / "tests" / "clients" / "node" / "node_modules"
 PLAYED = frozenset({"console", "redis-cli", "python", "js", "toml", "wire", "resp", "ini", "output"})
 NOT_PLAYED = frozenset({"text", "sh"})
 
+#: A line of the log, which goes to another stream than what a page shows of a start.
+_LOG_LINE: Final = re.compile(r"20\d\d-\d\d-\d\dT")
+
 #: What the names of `wire` terminals begin with.
 _WIRE: Final = "wire "
 
@@ -197,7 +200,7 @@ class Story:
             self.matcher = Matcher(exact="--virtual-clock" in flags)
         self._data = data
         last = self._server.wait_for_log("^Try: ")
-        lines = self._server.lines
+        lines = [line for line in self._server.lines if not _LOG_LINE.match(line)]
         self._compare(step, "".join(line + "\n" for line in lines[: lines.index(last) + 1]), loose=True)
 
     def _stop(self) -> None:

@@ -9,6 +9,7 @@ import pytest
 from docs.generate import command_pages, error_meanings, page_of, stale
 from respmq.commands.registry import load
 from respmq.commands.spec import Spec
+from respmq.journal.format import Kind
 from tests.docs.markdown import DOCS, blocks, name_of, pages, prose, sections
 
 SPECS = list(load().all_specs())
@@ -67,7 +68,7 @@ def test_every_command_that_a_page_names_exists() -> None:
     for page in pages():
         for number, line in prose(page.read_text(encoding="utf-8")):
             for name in re.findall(r"\bQ[A-Z]{2,}\b", line):
-                assert name in WORDS or name in {"QUEUED", *error_meanings()}, (
+                assert name in WORDS or name in {"QUEUED", *error_meanings(), *Kind.__members__}, (
                     f"{name_of(page)}, line {number}: there is no {name}"
                 )
 
