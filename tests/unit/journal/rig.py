@@ -10,6 +10,7 @@ from pathlib import Path
 
 from respmq.core.model import QueueSettings
 from respmq.engine.journaled import JournaledEngine
+from respmq.errors import PersistenceError
 from respmq.journal.journal import Journal, Policy
 from respmq.journal.recovery import Recovery
 from respmq.journal.segment import Segment, segment_numbers, segment_path
@@ -20,6 +21,9 @@ START = 1_700_000_000_000
 
 #: Of tests that need a handful of segments.
 SMALL = 2_000
+
+#: What is set aside at a time, and what is kept of it for leases and acks.
+STEP, RESERVE = 1 << 20, 1 << 18
 
 
 class HeldWorker(Worker):
@@ -163,3 +167,52 @@ def flip(path: Path, offset: int, bit: int = 0) -> None:
     data = bytearray(path.read_bytes())
     data[offset] ^= 1 << bit
     path.write_bytes(data)
+
+
+def opened(
+    rig: Rig, *, policy: Policy = "always", segment_size: int = 32 << 20, worker: HeldWorker | None = None
+) -> JournaledEngine:
+    """An engine with a queue that is on the disk."""
+    engine = rig.open(policy=policy, segment_size=segment_size, worker=worker)
+    engine.declare(b"q", QueueSettings(max_len=1_000_000))
+    engine.commit()
+    return engine
+
+
+def stuck(engine: JournaledEngine) -> str | None:
+    """Why nothing may change now."""
+    return engine.stuck
+
+
+def holds(engine: JournaledEngine) -> bool:
+    """Whether answers have to wait now."""
+    return engine.holding
+
+
+def put(engine: JournaledEngine, body: bytes = b"x") -> None:
+    """Put a message and write that down."""
+    engine.put(b"q", body)
+    engine.commit()
+
+
+def retry(engine: JournaledEngine) -> None:
+    """Let it see whether there is space again, as it does ten times a second."""
+    journal_of(engine)._retry_at = 0
+    engine.tick(engine.now)
+
+
+def on_disk(rig: Rig) -> list[bytes]:
+    """The bodies that would be there after a `kill -9`."""
+    return [
+        message.body for queue in recovered(rig.copy()).image.queues.values() for message in queue.messages.values()
+    ]
+
+
+def fill_up(engine: JournaledEngine, size: int = 4_000) -> int:
+    """Put messages until the disk is full; returns how many."""
+    for number in range(10_000):
+        try:
+            put(engine, bytes(size))
+        except PersistenceError:
+            return number
+    raise AssertionError("it never was")
