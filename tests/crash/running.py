@@ -1,0 +1,61 @@
+"""Servers with a journal: starting them on a folder, killing them, and waiting until they have read it."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.support import Conn, Error, ServerProcess, start_server, wait_until
+from tests.support.server import PROGRAM, ROOT, START_DEADLINE
+
+SMALLEST = ("--journal-segment-size", "64kb")
+
+
+def serve(
+    data: Path, *flags: str, env: Mapping[str, str] | None = None, program: Sequence[str] = PROGRAM
+) -> ServerProcess:
+    """Start a server on a folder and return once it has read its journal."""
+    server = start_server("--data", str(data), *flags, env=env, program=program)
+    try:
+        with Conn(server.port) as conn:
+            wait_until(lambda: not is_loading(conn), "it has read its journal")
+    except BaseException:
+        server.kill()
+        raise
+    return server
+
+
+def is_loading(conn: Conn) -> bool:
+    """Whether the server still reads its journal."""
+    reply = conn.cmd("QLIST")
+    return isinstance(reply, Error) and reply.code == b"LOADING"
+
+
+def run(command: str, data: Path, *options: str, stdin: bytes = b"") -> tuple[int, bytes, str]:
+    """Run `respmq COMMAND DIR ...` to its end; its exit status, what it printed on stdout and what on stderr."""
+    done = subprocess.run(
+        [*PROGRAM, command, str(data), *options],
+        cwd=ROOT,
+        input=stdin,
+        capture_output=True,
+        timeout=START_DEADLINE,
+        check=False,
+    )
+    said = done.stderr.decode(errors="backslashreplace")
+    assert "Traceback" not in said, said
+    return done.returncode, done.stdout, said
+
+
+def segments(data: Path) -> list[Path]:
+    """The segment files of a folder, oldest first."""
+    return sorted(data.glob("*.journal"))
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    assert isinstance(port, int)
+    return port

@@ -1,0 +1,82 @@
+"""All that a broker tells over the wire about its durable state, as data that can be compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tests.support import Conn, Value, as_bytes, as_dict, as_int, as_list
+from tests.support.broker import messages
+
+Message: TypeAlias = "dict[bytes, Value]"
+
+EVERYTHING = 1_000_000
+STATES = ("READY", "DELAYED", "LEASED")
+
+#: What belongs to connections, and ends with them.
+_PASSING = {b"consumers", b"waiters", b"connections", b"subscriptions", b"event_drops", b"uptime"}
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDump:
+    """A queue: settings, counters, messages by state (in the order that QPEEK gives), dead letters and bindings."""
+
+    config: dict[bytes, Value]
+    stats: dict[bytes, Value]
+    live: dict[str, list[Message]]
+    dead: list[Message]
+    bindings: list[Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """A broker."""
+
+    queues: dict[bytes, QueueDump]
+    exchanges: dict[bytes, tuple[bytes, list[Value]]]
+    bindings: list[Value]
+    stats: dict[bytes, Value]
+
+
+def dump(conn: Conn, *, ages: bool = True) -> Dump:
+    """The state of a broker that nobody else uses; `ages` are those that change while time runs."""
+    return Dump(
+        {as_bytes(name): dump_queue(conn, as_bytes(name), ages=ages) for name in conn.array("QLIST")},
+        {
+            as_bytes(name): (as_bytes(kind), conn.array("EXCHANGE", "BINDINGS", as_bytes(name)))
+            for name, kind in map(as_list, conn.array("EXCHANGE", "LIST"))
+        },
+        conn.array("QBINDINGS"),
+        _lasting(conn.mapping("QSTATS")),
+    )
+
+
+def dump_queue(conn: Conn, name: bytes, *, ages: bool = True) -> QueueDump:
+    """The state of one queue."""
+    replies = conn.pipeline(
+        [
+            ("QCONFIG", name),
+            ("QSTATS", name),
+            ("QDEAD", "LIST", name, "COUNT", EVERYTHING),
+            ("QBINDINGS", name),
+            *(("QPEEK", name, "STATE", state, "COUNT", EVERYTHING) for state in STATES),
+        ]
+    )
+    config, stats, dead, bindings, *peeks = replies
+    lasting = _lasting(as_dict(stats))
+    if not ages:
+        del lasting[b"oldest_ready_age"]
+    live = {state: messages(peek) for state, peek in zip(STATES, peeks, strict=True)}
+    live["LEASED"] = _by_deadline(live["LEASED"])
+    return QueueDump(as_dict(config), lasting, live, messages(dead), as_list(bindings))
+
+
+def _lasting(stats: dict[bytes, Value]) -> dict[bytes, Value]:
+    return {name: value for name, value in stats.items() if name not in _PASSING}
+
+
+def _by_deadline(leased: list[Message]) -> list[Message]:
+    """Leases in the order in which they end, which must be the one they came in; those that end together by id."""
+    deadlines = [as_int(message[b"deadline"]) for message in leased]
+    assert deadlines == sorted(deadlines)
+    return sorted(leased, key=lambda message: (as_int(message[b"deadline"]), as_bytes(message[b"id"])))
