@@ -204,6 +204,7 @@ def _setting(
 _NETWORK = "Where to listen"
 _CLIENTS = "Clients"
 _MESSAGES = "Messages"
+_STORAGE = "Durability"
 _LIMITS = "Limits of requests and replies"
 _OPERATION = "Logs and operation"
 
@@ -233,6 +234,22 @@ class Config:
         _MESSAGES, 16 << 20, Memory(1024), "Most bytes of a message with headers and attachments."
     )
     maxmemory: int = _setting(_MESSAGES, 0, Memory(0), "Most bytes that messages may take; 0 for no limit.")
+    data: str = _setting(
+        _STORAGE,
+        "",
+        Text("DIR"),
+        "Folder in which everything is kept; without one a restart forgets everything.",
+        mutable=False,
+    )
+    fsync: str = _setting(
+        _STORAGE,
+        "always",
+        Word(("always", "everysec", "no")),
+        "When it is on the disk: before the reply, within a second, or when the system likes.",
+    )
+    journal_segment_size: int = _setting(
+        _STORAGE, 32 << 20, Memory(1 << 16), "About how large the files in the folder become.", mutable=False
+    )
     max_pending: int = _setting(
         _CLIENTS, 1_000, Number(1, 1_000_000), "Most events that wait for a slow subscriber, per subscription."
     )

@@ -13,6 +13,7 @@ import click
 from respmq import __version__
 from respmq.cli.options import ServeCommand, SettingOption, flags_given
 from respmq.config import FIELDS, Config, ConfigError, load_config
+from respmq.errors import JournalError
 
 if TYPE_CHECKING:
     import socket
@@ -90,7 +91,10 @@ def _run(config: Config, listeners: list[socket.socket]) -> int:
             nursery.cancel_scope.cancel()
             return status
 
-    status = trio.run(run)
+    try:
+        status = trio.run(run)
+    except* JournalError as group:
+        raise click.ClickException(str(group.exceptions[0])) from None
     log.summarize(all=True)
     log("stopped", status=status)
     return status

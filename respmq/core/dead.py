@@ -73,6 +73,10 @@ class DeadLetters:
         self.added = added
         self.dropped = dropped
 
+    def all_of(self, id: bytes) -> list[DeadLetter]:
+        """The letters with this id, the oldest first."""
+        return [self._letters[number] for number in self._by_id.get(id, ())]
+
     def latest(self, id: bytes) -> DeadLetter | None:
         """The latest letter with this id, or None."""
         numbers = self._by_id.get(id)

@@ -15,7 +15,7 @@ from respmq.errors import JournalError, PersistenceError
 from respmq.journal import format as fmt
 from respmq.journal.encoder import Encoder
 from respmq.journal.files import NO_SPACE, Files
-from respmq.journal.segment import encode_batch, segment_head, segment_path
+from respmq.journal.segment import Segment, encode_batch, segment_head, segment_path
 from respmq.journal.worker import Worker
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ _STEP = 1 << 20
 #: What puts leave of it, for leases, acks and what time brings.
 _RESERVE = 1 << 18
 
-LOCK_NAME = "lock"
-
 
 class Journal:
     """Writes what `encoder` was told.
@@ -41,7 +39,7 @@ class Journal:
         folder: where it is; it exists and is locked.
         recovery: what was read there.
         segment_size: about how large a segment becomes, in bytes.
-        policy: when a batch is safe.
+        policy: when a batch is safe; it may be changed.
         files: the file system.
         wall: the wall clock, in milliseconds since the epoch.
 
@@ -66,7 +64,7 @@ class Journal:
         self.folder = folder
         self.homes = recovery.homes
         self.encoder = Encoder(self.homes)
-        self.policy: Policy = policy
+        self._policy: Policy = policy
         self.files = files
         self.sequence = self.safe = self._written = self._durable = recovery.sequence
         self.failure: str | None = None
@@ -80,6 +78,8 @@ class Journal:
         self._wall = wall
         self._worker = Worker()
         self._syncing = False
+        #: Who waits for the next sync that succeeds.
+        self._waiters: list[Callable[[], None]] = []
         #: A batch that found no space, and is written as soon as there is some.
         self._waiting = b""
         self._full = False
@@ -102,8 +102,21 @@ class Journal:
 
     @property
     def holding(self) -> bool:
-        """Whether answers have to wait."""
-        return self.safe < self.sequence
+        """Whether answers have to wait. After a failure nothing becomes safe any more."""
+        return self.safe < self.sequence and self.failure is None
+
+    @property
+    def policy(self) -> Policy:
+        """When a batch is safe."""
+        return self._policy
+
+    @policy.setter
+    def policy(self, policy: Policy) -> None:
+        self._policy = policy
+        if policy == "always":
+            self._sync()
+        else:
+            self.safe = self._written
 
     @property
     def dirty(self) -> bool:
@@ -122,7 +135,12 @@ class Journal:
     @property
     def room(self) -> int:
         """How many bytes puts may add before `make_room` has to be asked."""
-        return max(0, self._allocated - self._offset - _RESERVE)
+        return max(0, self._allocated - self._offset - self._told - _RESERVE)
+
+    @property
+    def _told(self) -> int:
+        """Bytes that are to be written already."""
+        return sum(map(len, self.encoder.records))
 
     def make_room(self, size: int) -> None:
         """Set space aside for `size` more bytes.
@@ -132,7 +150,7 @@ class Journal:
         """
         if self.failure is not None:
             raise PersistenceError(self.failure)
-        if self.room < size and not self._allocate(size + _RESERVE):
+        if self.room < size and not self._allocate(self._told + size + _RESERVE):
             msg = (
                 f"the disk that {self.folder} is on is full: nothing can be stored until there is room, "
                 "leasing and acking go on"
@@ -145,17 +163,15 @@ class Journal:
         if not records or self.failure is not None:
             return
         if self._offset > self._segment_size and not self._waiting:
-            self._roll()
-            if self.failure is not None:
-                return
+            self._roll(self._told)
         payload = b"".join(records)
         records.clear()
         self.sequence += 1
         batch = encode_batch(self.sequence, now, self._wall(), payload, self._salt)
         if self._waiting:
             self._waiting += batch
-            return
-        self._write(batch)
+        elif self.failure is None:
+            self._write(batch)
 
     def finish(self) -> None:
         """Take note of what was done in the background."""
@@ -163,7 +179,7 @@ class Journal:
 
     def every_second(self) -> None:
         """Sync, if that is the policy, and see whether there is space again."""
-        if self.policy == "everysec":
+        if self._policy == "everysec":
             self._sync()
 
     def retry(self) -> None:
@@ -212,7 +228,7 @@ class Journal:
             if torn.path != path:
                 self.files.remove(torn.path)
         if not self.sizes:
-            self._begin(1 if torn is None else int(torn.path.stem))
+            self._begin(1 if torn is None else int(torn.path.stem), _STEP)
             return
         number = max(self.sizes)
         self._fd = self.files.open(segment_path(self.folder, number))
@@ -223,8 +239,8 @@ class Journal:
         self.homes.begin(number)
         self._full = not self._allocate(_STEP)
 
-    def _begin(self, number: int) -> None:
-        """Begin a segment.
+    def _begin(self, number: int, size: int) -> None:
+        """Begin a segment that has room for at least `size` bytes.
 
         Raises:
             OSError: it can't be made; nothing has changed.
@@ -233,7 +249,7 @@ class Journal:
         path = segment_path(self.folder, number)
         fd = self.files.create(path)
         try:
-            self.files.allocate(fd, 0, _STEP)
+            self.files.allocate(fd, 0, size)
             self.files.write(fd, segment_head(number, self.sequence + 1, self._wall(), salt), 0)
         except OSError:
             self.files.close(fd)
@@ -242,7 +258,7 @@ class Journal:
         self._fd = fd
         self._salt = salt
         self._offset = self.sizes[number] = fmt.SEGMENT_SIZE
-        self._allocated = _STEP
+        self._allocated = size
         self.homes.begin(number)
         self._worker.submit(lambda: self.files.sync_folder(self.folder), self._done)
         records = self.encoder.records
@@ -251,11 +267,11 @@ class Journal:
         self.preamble()
         records += happened
 
-    def _roll(self) -> None:
+    def _roll(self, size: int) -> None:
         old, end = self._fd, self._offset
         written = self._written
         try:
-            self._begin(max(self.sizes) + 1)
+            self._begin(max(self.sizes) + 1, max(_STEP, size + 2 * _RESERVE))
         except OSError as error:
             if error.errno in NO_SPACE:
                 # The old one grows; there is space set aside in it.
@@ -288,6 +304,18 @@ class Journal:
                 return True
         self._full = True
         return False
+
+    def read(self, job: Callable[[], Segment], done: Callable[[Segment], None]) -> None:
+        """Have a segment read in the background."""
+        segments: list[Segment] = []
+
+        def read(error: OSError | None) -> None:
+            if error is not None:
+                self._fail(f"the journal in {self.folder} can't be read: {error.strerror}")
+            for segment in segments:
+                done(segment)
+
+        self._worker.submit(lambda: segments.append(job()), read)
 
     def drop(self, number: int, done: Callable[[], None]) -> None:
         """Delete a segment that nothing needs any more, once all that is written is on the disk."""
@@ -329,7 +357,7 @@ class Journal:
         self._allocated = max(self._allocated, self._offset)
         self.sizes[self.homes.segment] = self._offset
         self._written = self.sequence
-        if self.policy == "always":
+        if self._policy == "always":
             self._sync()
         else:
             self.safe = self._written
@@ -360,7 +388,7 @@ class Journal:
                 return
             self._durable = max(self._durable, sequence)
             self.synced_at = self._wall()
-            if self.policy == "always":
+            if self._policy == "always":
                 self.safe = self._durable
                 self._sync()
             waiters, self._waiters = self._waiters, []

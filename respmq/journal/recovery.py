@@ -39,6 +39,8 @@ class Recovery:
         self._replay = Replay(self.homes)
         self.segments: dict[int, int] = {}
         self.sequence = 0
+        #: Of the last segment.
+        self.salt = 0
         self.torn: Damage | None = None
         self.done = 0
         self._numbers = segment_numbers(folder)
@@ -72,7 +74,7 @@ class Recovery:
                 self.segments = {}
                 first_needed = number
             yield from self._read_segment(segment)
-        if self.segments and self._replay.floor < first_needed:
+        if first_needed > 1 and self._replay.floor < first_needed:
             missing = segment_path(self._folder, first_needed - 1)
             msg = f"{missing} is missing: without it the state can't be known. Bring it back from a copy"
             raise JournalDamagedError(msg)
@@ -85,8 +87,10 @@ class Recovery:
     def _read_segment(self, segment: Segment) -> Iterator[None]:
         self.homes.begin(segment.number)
         self._replay.begin(segment.number)
-        if segment.damage is None and not self.segments:
-            self.sequence = segment.sequence - 1
+        if segment.damage is None:
+            self.salt = segment.salt
+            if not self.segments:
+                self.sequence = segment.sequence - 1
         before = segment.end
         for batch in segment.batches():
             try:

@@ -6,6 +6,7 @@ deleted before what replaces it is on the disk.
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from collections import deque
@@ -20,7 +21,7 @@ Job = tuple["Callable[[], None]", "Callable[[OSError | None], None]"]
 
 
 class Worker:
-    """The thread and its jobs. When one is done, `fileno` becomes readable, and `finish` calls back where it is called."""
+    """The thread and its jobs. When one is done, `fileno` becomes readable, and `finish` calls back."""
 
     def __init__(self) -> None:
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
@@ -41,11 +42,9 @@ class Worker:
 
     def finish(self) -> None:
         """Call back for all jobs that are done."""
-        try:
+        with contextlib.suppress(BlockingIOError):
+            # Unless it was called without having been woken.
             self._wake_in.recv(4096)
-        except BlockingIOError:
-            # Called without having been woken.
-            pass
         while self._done:
             done, error = self._done.popleft()
             done(error)
@@ -67,8 +66,6 @@ class Worker:
             except OSError as problem:
                 error = problem
             self._done.append((done, error))
-            try:
+            with contextlib.suppress(BlockingIOError):
+                # Unless it has been woken very often already.
                 self._wake_out.send(b"x")
-            except BlockingIOError:
-                # It is awake enough.
-                continue

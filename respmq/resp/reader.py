@@ -275,3 +275,13 @@ class RequestReader:
                 self._piece = strict.take_rest()
                 self._strictly = False
                 return requests
+
+
+def count_replies(data: bytes) -> int:
+    """How many replies there are in what a server sends; pushes of RESP3 are none."""
+    reader = hiredis.Reader(notEnoughData=Ellipsis)
+    reader.feed(data)
+    count = 0
+    while (reply := reader.gets()) is not Ellipsis:
+        count += not isinstance(reply, hiredis.PushNotification)
+    return count

@@ -17,7 +17,9 @@ import trio
 
 from respmq.commands.registry import load
 from respmq.config import ConfigError
+from respmq.engine.journaled import JournaledEngine
 from respmq.engine.memory import MemoryEngine
+from respmq.errors import JournalError
 from respmq.server.reactor import Reactor
 from respmq.server.state import State
 
@@ -174,6 +176,47 @@ def addresses(listeners: list[socket.socket]) -> list[str]:
     return shown
 
 
+def make_engine(config: Config, wall: Callable[[], int]) -> MemoryEngine:
+    """What holds the messages: memory, or memory and a folder.
+
+    Raises:
+        JournalError: another process uses the folder, or it can't be used.
+    """
+    if not config.data:
+        return MemoryEngine(wall(), os.urandom, random.uniform)
+    return JournaledEngine(
+        wall(),
+        os.urandom,
+        random.uniform,
+        Path(config.data),
+        segment_size=config.journal_segment_size,
+        wall=lambda: time.time_ns() // 1_000_000,
+        stands_still=config.virtual_clock,
+    )
+
+
+def _say_loaded(engine: JournaledEngine, notice: Notice) -> None:
+    """Log what was read, and keep the collector away from it."""
+    gc.freeze()
+    recovery = engine.recovery
+    notice(
+        "the journal is loaded",
+        folder=str(engine.path),
+        queues=len(engine.names()),
+        records=recovery.records,
+        bytes=recovery.total,
+    )
+    if recovery.torn is not None:
+        notice(
+            "the end of the journal was cut off in a write: what had not been confirmed is gone",
+            level="warning",
+            file=str(recovery.torn.path),
+            offset=recovery.torn.offset,
+            bytes=recovery.torn.lost,
+            reason=recovery.torn.reason,
+        )
+
+
 async def serve(
     config: Config,
     listeners: list[socket.socket],
@@ -187,27 +230,40 @@ async def serve(
         listeners: from `open_listeners`; they are closed at the end.
         notice: writes a log line.
         ready: called with the addresses once clients can connect.
+
+    Raises:
+        JournalError: the folder of the journal can't be used, or what is in it is damaged.
     """
     wall = Clock()
-    engine = MemoryEngine(wall(), os.urandom, random.uniform)
+    engine = make_engine(config, wall)
     clock = (lambda: engine.now) if config.virtual_clock else wall
-    state = State(config, engine, load(), time.perf_counter_ns, notice)
+    durable = engine if isinstance(engine, JournaledEngine) else None
+    state = State(config, engine, load(), time.perf_counter_ns, notice, durable)
     state.listening = addresses(listeners)
+    if durable is not None:
+        state.when_loaded = lambda: _say_loaded(durable, notice)
     reactor = Reactor(state, listeners, clock)
     # Broker state has no reference cycles, so the collector has nothing to find in it; a full collection over a
     # million messages would stop every client for a third of a second.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 1_000_000)
+    failed: JournalError | None = None
     async with trio.open_nursery() as nursery:
         stop = Stop(state, reactor, nursery)
         await nursery.start(stop.watch_signals)
         nursery.start_soon(reactor.tidy)
         ready(state.listening)
-        await reactor.run()
+        try:
+            await reactor.run()
+        except JournalError as error:
+            # Raised below, since a nursery would make a group of it.
+            failed = error
         nursery.cancel_scope.cancel()
     if config.unixsocket:
         await trio.Path(config.unixsocket).unlink(missing_ok=True)
+    if failed is not None:
+        raise failed
     return stop.status
 
 

@@ -133,6 +133,8 @@ class Client:
             or bool(server.monitors)
             or server.slow_nanos < _PLAIN_AT_MOST
             or server.pause is not None
+            or server.loading is not None
+            or server.stuck is not None
         )
 
     def speak(self, version: int) -> None:

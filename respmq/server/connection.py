@@ -32,6 +32,7 @@ class Connection:
         "_poller",
         "ended",
         "fd",
+        "held",
         "interest",
         "linger_until",
         "read_size",
@@ -55,6 +56,8 @@ class Connection:
         #: The client has closed its side.
         self.ended = False
         self.touched = False
+        #: How many of its answers wait until what they tell of is safe.
+        self.held = 0
         #: When the server has closed its side: until when it waits for the client to do the same (None: it hasn't).
         self.linger_until: float | None = None
         poller.set(self.fd, READ)
@@ -88,6 +91,10 @@ class Connection:
         if (session.handed or session.out_size or session.congested) and not session.out:
             session.written()
         return sent
+
+    def release(self, data: bytes) -> None:
+        """Let the next `write` begin with what waits already, and then this; nothing of it is to wait any longer."""
+        self._backlog = memoryview(bytes(self._backlog) + data) if self._backlog else memoryview(data)
 
     def hold(self, data: bytes | memoryview, sent: int) -> None:
         """Keep what the socket has not taken of `data`, until it takes more."""

@@ -15,6 +15,7 @@ import trio
 
 from respmq.server.connection import FLOOD_SIZE, READ_SIZE, Connection
 from respmq.server.poller import HANG_UP, READ, WRITE, make_poller
+from respmq.server.safekeeping import Safekeeping
 from respmq.server.session import Session
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class Reactor:
         self._accepting = False
         self._accept_again = 0.0
         self._sleep = trio.CancelScope()
+        self._safe = None if state.durable is None else Safekeeping(state, state.durable, self._write)
         state.disconnect = self.disconnect
         state.backlog = self.backlog
         self._listen(on=True)
@@ -96,6 +98,9 @@ class Reactor:
                 sock.close()
             await self._finish()
         finally:
+            if self._safe is not None:
+                # Before connections are closed: that is no end of what consumers have leased.
+                self._safe.close()
             for connection in list(self._connections.values()):
                 self._close(connection)
             self._poller.close()
@@ -108,27 +113,9 @@ class Reactor:
 
     def _pass(self) -> float:
         """One pass; returns after how many seconds the next one is due, if no socket is ready before."""
-        following = self.state.tick(self._clock())
+        following = self._tick()
         events = self._poller.ready()
-        connections = self._connections
-        for fd, event in events:
-            if event & HANG_UP:
-                connection = connections.get(fd)
-                if connection is not None and connection.session.blocked is not None:
-                    self._close(connection)
-        for fd, event in events:
-            connection = connections.get(fd)
-            if connection is None:
-                if fd in self._listeners:
-                    self._accept(self._listeners[fd])
-                continue
-            if event == READ:
-                self._read(connection)
-                continue
-            if event & WRITE:
-                self._touch(connection)
-            if event != WRITE:
-                self._read(connection)
+        self._serve(events)
         self._flush()
         if events:
             return 0
@@ -140,6 +127,38 @@ class Reactor:
             return 0
         return math.inf if following is None else (following - self._clock()) / 1000
 
+    def _tick(self) -> int | None:
+        """Let time go on, or first read the journal for a while; returns when there is something to do next."""
+        if self._safe is None or not self._safe.loading:
+            return self.state.tick(self._clock())
+        if self._safe.load() and self.state.durable is not None:
+            self._poller.set(self.state.durable.fileno(), READ)
+        return self._clock()
+
+    def _serve(self, events: list[tuple[int, int]]) -> None:
+        """Read from the sockets that are ready, and see which of them can be written to."""
+        connections = self._connections
+        for fd, event in events:
+            if event & HANG_UP:
+                connection = connections.get(fd)
+                if connection is not None and connection.session.blocked is not None:
+                    self._close(connection)
+        for fd, event in events:
+            connection = connections.get(fd)
+            if connection is None:
+                if fd in self._listeners:
+                    self._accept(self._listeners[fd])
+                elif self.state.durable is not None:
+                    self.state.durable.finish()
+                continue
+            if event == READ:
+                self._read(connection)
+                continue
+            if event & WRITE:
+                self._touch(connection)
+            if event != WRITE:
+                self._read(connection)
+
     def _flush(self) -> None:
         """Let woken sessions go on and send all answers, until there is nothing left to do."""
         woken = self.state.woken
@@ -150,6 +169,8 @@ class Reactor:
                 if connection is not None:
                     self._resume(connection)
             self._touched = []
+            if self._safe is not None:
+                self._safe.commit(touched)
             for connection in touched:
                 connection.touched = False
                 session = connection.session
@@ -180,6 +201,9 @@ class Reactor:
                     if session.out_size:
                         session.out_size = 0
             touched = self._touched
+        if self._safe is not None:
+            self._safe.commit(())
+            self._safe.release()
 
     def _touch(self, connection: Connection) -> None:
         if not connection.touched:
@@ -254,7 +278,9 @@ class Reactor:
             if session.out:
                 # Events that waited for it.
                 self._touch(connection)
-            elif not stalled and (session.closing or (connection.ended and session.blocked is None)):
+            elif not (stalled or connection.held) and (
+                session.closing or (connection.ended and session.blocked is None)
+            ):
                 self._half_close(connection)
                 return
         connection.set_interest()
@@ -359,6 +385,8 @@ class Reactor:
         self._by_session.pop(connection.session.id, None)
         self._poller.forget(connection.fd)
         connection.sock.close()
+        if self._safe is not None:
+            self._safe.take_back(connection)
         connection.session.close()
 
     # -- beside the loop -------------------------------------------------------------------------------------------
@@ -368,6 +396,9 @@ class Reactor:
         while True:
             await trio.sleep(0.5)
             self.state.sample_calls()
+            if self.state.durable is not None and not (self._safe and self._safe.loading):
+                self.state.durable.every_second()
+                self._sleep.cancel()
             now = trio.current_time()
             timeout = self.state.config.timeout
             # The broker's own moment stands still while nothing happens.
@@ -395,6 +426,8 @@ class Reactor:
             session.request_close()
             self._touch(connection)
         self._flush()
+        if self._safe is not None:
+            self._safe.close()
         with trio.move_on_after(0 if self._hurry else self.state.config.shutdown_timeout / 1000):
             while any(connection.backlog for connection in self._connections.values()):
                 await trio.lowlevel.wait_readable(self._poller)

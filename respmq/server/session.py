@@ -265,6 +265,8 @@ class Session(Client):
                 "(P|S)UNSUBSCRIBE / QCONSUME / QCANCEL / PING / QUIT / RESET are allowed in this context"
             )
             raise InvalidRequestError(msg)
+        if self.server.loading is not None or self.server.stuck is not None:
+            self.server.check_allowed(entry)
         transaction = self.transaction
         if transaction is not None and transaction.takes(entry):
             transaction.queue(entry, args)

@@ -8,7 +8,7 @@ from collections import Counter, deque
 from typing import TYPE_CHECKING
 
 from respmq.core.hub import NO_LIMIT
-from respmq.errors import WrongPasswordError
+from respmq.errors import LoadingError, PersistenceError, WrongPasswordError
 from respmq.resp.limits import Limits
 from respmq.resp.reader import FastParser
 from respmq.server.client import DEFAULT_USER
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from respmq.commands.registry import Table
     from respmq.config import Config
-    from respmq.engine.base import Engine
+    from respmq.engine.base import Durable, Engine
     from respmq.errors import BrokerError, ProtocolError
     from respmq.server.client import Client
     from respmq.server.notice import Notice
@@ -37,11 +37,29 @@ class State:
         table: all commands.
         timer: a running count of nanoseconds, for durations of commands.
         notice: writes a log line.
+        durable: the engine once more, if it keeps its state on a disk.
+
+    Attributes:
+        loading: how many bytes of the journal were read and how many there are; None if it isn't being read.
+        stuck: why nothing may change for now; None if it may.
     """
 
-    def __init__(self, config: Config, engine: Engine, table: Table, timer: Callable[[], int], notice: Notice) -> None:
+    def __init__(
+        self,
+        config: Config,
+        engine: Engine,
+        table: Table,
+        timer: Callable[[], int],
+        notice: Notice,
+        durable: Durable | None = None,
+    ) -> None:
         self.config = config
         self.engine = engine
+        self.durable = durable
+        self.loading = None if durable is None else durable.progress
+        self.stuck: str | None = None
+        #: Called once the journal has been read.
+        self.when_loaded: Callable[[], None] = lambda: None
         self.timer = timer
         self.notice = notice
         self.entries = Entries(table, engine)
@@ -92,6 +110,8 @@ class State:
         self.engine.auto_declare = config.auto_declare
         self.engine.max_message_size = config.max_message_size
         self.engine.max_memory = config.maxmemory or NO_LIMIT
+        if self.durable is not None:
+            self.durable.set_policy(config.fsync)
         for session in self.sessions.values():
             # As in Redis: who is logged in stays so, and nobody has to if there is no password any more.
             session.set_authenticated(authenticated=session.authenticated or not config.requirepass)
@@ -102,12 +122,48 @@ class State:
         """Move to `now`, do what fell due on the way, and return the moment of the next deadline, if there is one."""
         self.now = now
         following = self.engine.tick(now)
+        if self.durable is not None and self.durable.stuck != self.stuck:
+            self.note_stuck()
         if self.pause is None:
             return following
         if now >= self.pause.until:
             self.end_pause()
             return following
         return self.pause.until if following is None else min(following, self.pause.until)
+
+    # -- the journal -----------------------------------------------------------------------------------------------
+
+    def loaded(self) -> None:
+        """The journal has been read."""
+        self.loading = None
+        self.refresh_sessions()
+        self.when_loaded()
+
+    def note_stuck(self) -> None:
+        """Whether something may change may have changed."""
+        if self.durable is None:
+            return
+        self.stuck = self.durable.stuck
+        if self.stuck is None:
+            self.notice("the journal can be written again")
+        else:
+            self.notice("nothing can be changed", level="error", reason=self.stuck)
+        self.refresh_sessions()
+
+    def check_allowed(self, entry: Entry) -> None:
+        """Refuse a command that can't be run now.
+
+        Raises:
+            LoadingError: the journal is still being read, and the command needs what is in it.
+            PersistenceError: nothing can be changed for now.
+        """
+        flags = entry.spec.flags
+        if self.loading is not None and "loading" not in flags:
+            done, total = self.loading
+            msg = f"respmq is loading the journal, {100 * done // max(total, 1)} % of {total} bytes are read"
+            raise LoadingError(msg)
+        if self.stuck is not None and "write" in flags:
+            raise PersistenceError(self.stuck)
 
     def advance(self, duration: int) -> None:
         """Move the clock of a server whose time stands still."""

@@ -81,6 +81,8 @@ class Transaction:
         for entry, args in self._commands:
             entry.calls += 1
             try:
+                if session.server.stuck is not None:
+                    session.server.check_allowed(entry)
                 result = entry.call(session, args)
                 if entry.may_block and result:
                     session.handed.append(result)

@@ -1,0 +1,250 @@
+"""The engine that loses nothing: the broker, and a journal in which all that happens to it is written down."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from respmq.engine.memory import MemoryEngine
+from respmq.errors import PersistenceError
+from respmq.journal.compaction import Compactor
+from respmq.journal.files import Files
+from respmq.journal.folder import Folder
+from respmq.journal.journal import Journal
+from respmq.journal.recovery import Recovery
+from respmq.pending import Pending
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from respmq.core.exchanges import Exchange
+    from respmq.journal.journal import Policy
+
+#: Beside body, headers and attachments, what the record of a message takes at most. (`hub.used` counts more.)
+_RECORD_SIZE = 600
+
+
+class JournaledEngine(MemoryEngine):
+    """A broker whose state is in a folder. It serves nobody before `loading` is over.
+
+    Args:
+        now: the moment at which it starts, milliseconds since the epoch.
+        random_bytes: `f(n)` gives n random bytes, for ids and tokens.
+        uniform: `f(a, b)` gives a random number between a and b, for RETRYJITTER.
+        path: the folder.
+        policy: when what is written is safe.
+        segment_size: about how large the files in the folder become, in bytes.
+        wall: the wall clock, in milliseconds since the epoch.
+        stands_still: time goes on where it was, and not where the wall clock is.
+        files: the file system.
+
+    Raises:
+        JournalError: another process uses the folder, or it can't be used.
+    """
+
+    def __init__(
+        self,
+        now: int,
+        random_bytes: Callable[[int], bytes],
+        uniform: Callable[[float, float], float],
+        path: Path,
+        *,
+        policy: Policy = "always",
+        segment_size: int = 32 << 20,
+        wall: Callable[[], int],
+        stands_still: bool = False,
+        files: Files | None = None,
+    ) -> None:
+        super().__init__(now, random_bytes, uniform)
+        self.files = files or Files()
+        self.path = path
+        self._folder = Folder(path, self.files)
+        self._policy: Policy = policy
+        self._segment_size = segment_size
+        self._wall = wall
+        self._stands_still = stands_still
+        self.recovery = Recovery(path)
+        self.journal: Journal | None = None
+        self.compactor: Compactor | None = None
+        self._closed = False
+
+    # -- loading ---------------------------------------------------------------------------------------------------
+
+    def loading(self) -> Iterator[None]:
+        """Read the journal and become what it tells, in small steps.
+
+        Raises:
+            JournalError: it is damaged or can't be read.
+        """
+        recovery = self.recovery
+        yield from recovery.read()
+        image = recovery.image
+        if recovery.sequence:
+            now = image.now if self._stands_still else min(recovery.moment(), self._wall())
+            yield from self.load(image, now)
+        journal = Journal(self._folder.path, recovery, self._segment_size, self._policy, self.files, self._wall)
+        journal.preamble = lambda: self._describe(journal.floor)
+        self._describe_to(journal, journal.floor)
+        self.compactor = Compactor(journal, self._segment_size, self._queues, self._exchange, self._describe)
+        self.journal = journal
+        self.record(journal.encoder)
+        self.limit_room()
+        self.commit()
+
+    def _describe(self, floor: int) -> None:
+        if self.journal is not None:
+            self._describe_to(self.journal, floor)
+
+    def _describe_to(self, journal: Journal, floor: int) -> None:
+        journal.floor = max(journal.floor, floor)
+        journal.encoder.broker(self._hub.queues_made, self.topics.binding_drops, journal.floor)
+
+    def _exchange(self, name: bytes) -> tuple[Exchange, list[tuple[int, bytes]]] | None:
+        for known, exchange in self.exchanges.all():
+            if known == name:
+                return exchange, [(self.find(queue).number, key) for queue, key in exchange.bindings]
+        return None
+
+    # -- while it serves -------------------------------------------------------------------------------------------
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Bytes of the journal that were read, and that there are."""
+        return self.recovery.done, self.recovery.total
+
+    @property
+    def failure(self) -> str | None:
+        """Why nothing may change until a restart; None if that isn't so."""
+        return None if self.journal is None else self.journal.failure
+
+    def fileno(self) -> int:
+        """Readable when something was done in the background: call `finish` then."""
+        return -1 if self.journal is None else self.journal.fileno()
+
+    def finish(self) -> None:
+        """Take note of what was done in the background."""
+        if self.journal is not None:
+            self.journal.finish()
+
+    @property
+    def stuck(self) -> str | None:
+        """Why nothing may change for now; None if it may."""
+        return None if self.journal is None else self.journal.stuck
+
+    @property
+    def holding(self) -> bool:
+        """Whether answers have to wait until what they tell of is safe."""
+        return self.journal is not None and self.journal.holding
+
+    @property
+    def sequence(self) -> int:
+        """Of the last batch."""
+        return 0 if self.journal is None else self.journal.sequence
+
+    @property
+    def safe(self) -> int:
+        """Of the last batch whose answers may leave."""
+        return 0 if self.journal is None else self.journal.safe
+
+    def set_policy(self, policy: str) -> None:
+        """When a batch is safe from now on: `always`, `everysec` or `no`."""
+        for known in ("always", "everysec", "no"):
+            if policy == known:
+                self._policy = known
+        if self.journal is not None:
+            self.journal.policy = self._policy
+
+    def save(self) -> Pending[None]:
+        """Wait until all that has happened is on the disk; a PersistenceError if it can't be."""
+        pending: Pending[None] = Pending()
+        if self.journal is not None:
+            self.commit()
+            self.journal.sync(lambda reason: pending.resolve(None if reason is None else PersistenceError(reason)))
+        return pending
+
+    def compact(self) -> bool:
+        """Begin to write down again what is needed of all old segments; False if that is being done."""
+        if self.compactor is None or self.compactor.busy:
+            return False
+        self.compactor.compact_all()
+        return True
+
+    def describe_journal(self) -> dict[str, int | str]:
+        """What INFO tells of the journal."""
+        journal = self.journal
+        if journal is None:
+            done, total = self.progress
+            return {"loading_total_bytes": total, "loading_loaded_bytes": done}
+        sizes = journal.sizes
+        return {
+            "aof_current_size": sum(sizes.values()),
+            "aof_base_size": journal.homes.live_bytes,
+            "aof_rewrite_in_progress": int(self.compactor is not None and self.compactor.busy),
+            "aof_rewrites": 0 if self.compactor is None else self.compactor.dropped,
+            "aof_last_write_status": "ok" if journal.stuck is None else "err",
+            "aof_pending_bio_fsync": int(journal.holding),
+            "journal_segments": len(sizes),
+            "journal_batches": journal.sequence,
+            "rdb_last_save_time": journal.synced_at // 1000,
+        }
+
+    def tick(self, now: int) -> int | None:
+        """As in memory; and space that was missing is looked for, and a little of the journal is compacted."""
+        journal = self.journal
+        if journal is None:
+            return None
+        journal.retry()
+        if journal.stuck:
+            # Time stands still: nothing may happen that can't be written down.
+            return now + 100
+        following = super().tick(now)
+        if self.compactor is not None and self.compactor.running:
+            self.compactor.step(now)
+            return now
+        return following
+
+    def serve(self) -> None:
+        """As in memory, unless nothing may change."""
+        if not self.stuck:
+            super().serve()
+
+    def commit(self) -> None:
+        """Write what has happened."""
+        journal = self.journal
+        if journal is not None and journal.dirty:
+            journal.commit(self.now)
+            self.limit_room()
+
+    def every_second(self) -> None:
+        """What is to be done now and then."""
+        if self.journal is not None and self.compactor is not None and not self._closed:
+            self.journal.every_second()
+            self.compactor.look(self.now)
+            self.limit_room()
+
+    def limit_room(self) -> None:
+        """Find out anew how much may be stored before the journal has to be asked."""
+        super().limit_room()
+        if self.journal is not None:
+            self._hub.limit = min(self._hub.limit, self._hub.used + self.journal.room)
+
+    def make_room(self, size: int) -> None:
+        """Set space aside for a message of `size` bytes.
+
+        Raises:
+            PersistenceError: there is none.
+        """
+        if self.journal is not None:
+            self.journal.make_room(size + _RECORD_SIZE)
+            self.limit_room()
+
+    def close(self) -> None:
+        """Write all that has happened, and close the journal: what happens from now on isn't written down."""
+        if self._closed:
+            return
+        self._closed = True
+        if self.journal is not None:
+            self.commit()
+            self.record(None)
+            self.journal.close()
+        self._folder.release()
