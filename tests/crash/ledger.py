@@ -209,7 +209,7 @@ class Ledger:
                 assert queue.expires, f"leased to two at a time: {entry}, {message}"
                 assert began >= entry.deadline, f"handed out at {began}, before its lease ended: {entry}, {message}"
                 self.expired(entry)
-            self._settled_by_other(entry)
+            self._settled_by_other(entry, message)
             assert entry.phase is Phase.WAITING, f"delivered: {entry}, {message}"
             assert message.attempt == entry.attempt + 1, f"{entry}, {message}"
             self._take(entry, message, reqid)
@@ -220,11 +220,14 @@ class Ledger:
         entry.phase, entry.token, entry.pending, entry.reqid = Phase.WAITING, None, None, None
         self.counters[entry.queue].update(retried=1, expired_leases=1)
 
-    def _settled_by_other(self, entry: Entry) -> None:
-        """Its delivery tells that what its former holder has in flight was done, before that one knows."""
-        if entry.pending in {Op.FAIL, Op.RELEASE, Op.REPLAY}:
+    def _settled_by_other(self, entry: Entry, message: Seen) -> None:
+        """Its delivery tells that what its former holder has in flight was done, or came too late."""
+        expired = entry.phase is Phase.LEASED and self.queues[entry.queue].expires
+        if expired and entry.pending is Op.RELEASE:
+            expired = message.attempt > entry.attempt
+        if entry.pending in {Op.FAIL, Op.RELEASE, Op.REPLAY} and not expired:
             self.done(entry)
-        elif entry.phase is Phase.LEASED and self.queues[entry.queue].expires:
+        elif expired:
             self.expired(entry)
 
     def _take(self, entry: Entry, message: Seen, reqid: bytes | None) -> None:
