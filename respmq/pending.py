@@ -21,6 +21,9 @@ class Pending(Generic[T]):
 
     __slots__ = ("done", "on_done")
 
+    #: Whether a stop of the server may answer it with nothing.
+    ends_at_stop = True
+
     def __init__(self) -> None:
         self.done = False
         self.on_done: Callable[[T | BrokerError], None] | None = None
@@ -45,3 +48,11 @@ class Pending(Generic[T]):
 
     def release(self) -> None:
         """Give up whatever place is held while waiting; called once, before the answer or on `cancel()`."""
+
+
+class DiskWait(Pending[None]):
+    """What only the disk can answer."""
+
+    __slots__ = ()
+
+    ends_at_stop = False

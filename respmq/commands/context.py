@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from respmq.commands.registry import Table
     from respmq.commands.spec import Spec
     from respmq.config import Config
-    from respmq.engine.base import Engine
+    from respmq.engine.base import Durable, Engine
     from respmq.errors import BrokerError
 
 
@@ -173,6 +173,16 @@ class ServerView(Protocol):
     @property
     def slow_log(self) -> SlowLog:
         """The slow log."""
+        ...
+
+    @property
+    def durable(self) -> Durable | None:
+        """What keeps the state on a disk, if anything does."""
+        ...
+
+    @property
+    def loading(self) -> tuple[int, int] | None:
+        """How many bytes of the journal were read and how many there are; None if it isn't being read."""
         ...
 
     @property

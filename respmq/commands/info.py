@@ -73,7 +73,17 @@ def _memory(ctx: Context) -> Section:
 
 
 def _persistence(ctx: Context) -> Section:
-    return {"loading": 0, "async_loading": 0, "aof_enabled": 0}
+    durable = ctx.server.durable
+    section: Section = {"loading": int(ctx.server.loading is not None), "async_loading": 0}
+    if durable is None:
+        return {**section, "aof_enabled": 0}
+    return {
+        **section,
+        "aof_enabled": 1,
+        "appendfsync": ctx.server.config.fsync,
+        "rdb_last_save_time": durable.saved_at // 1000,
+        **durable.describe_journal(),
+    }
 
 
 def _stats(ctx: Context) -> Section:

@@ -35,6 +35,7 @@ MODULES = (
     "introspection",
     "info",
     "admin",
+    "durability",
 )
 
 

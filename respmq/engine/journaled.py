@@ -11,7 +11,7 @@ from respmq.journal.files import Files
 from respmq.journal.folder import Folder
 from respmq.journal.journal import Journal
 from respmq.journal.recovery import Recovery
-from respmq.pending import Pending
+from respmq.pending import DiskWait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -154,13 +154,18 @@ class JournaledEngine(MemoryEngine):
         if self.journal is not None:
             self.journal.policy = self._policy
 
-    def save(self) -> Pending[None]:
+    def save(self) -> DiskWait:
         """Wait until all that has happened is on the disk; a PersistenceError if it can't be."""
-        pending: Pending[None] = Pending()
+        pending = DiskWait()
         if self.journal is not None:
             self.commit()
             self.journal.sync(lambda reason: pending.resolve(None if reason is None else PersistenceError(reason)))
         return pending
+
+    @property
+    def saved_at(self) -> int:
+        """When something was last known to be on the disk, in milliseconds since the epoch."""
+        return self.now if self.journal is None else self.journal.synced_at
 
     def compact(self) -> bool:
         """Begin to write down again what is needed of all old segments; False if that is being done."""
@@ -185,7 +190,6 @@ class JournaledEngine(MemoryEngine):
             "aof_pending_bio_fsync": int(journal.holding),
             "journal_segments": len(sizes),
             "journal_batches": journal.sequence,
-            "rdb_last_save_time": journal.synced_at // 1000,
         }
 
     def tick(self, now: int) -> int | None:

@@ -84,7 +84,7 @@ class Compactor:
             return
         oldest = min(journal.sizes)
         if not journal.homes.is_needed(oldest, now):
-            self._drop(oldest)
+            self._drop(oldest, now)
             return
         total = sum(journal.sizes.values())
         if oldest < self._through or total > _GROWTH * journal.homes.live_bytes + self._segment_size:
@@ -101,19 +101,20 @@ class Compactor:
         self._steps = None
         oldest = min(self._journal.sizes)
         self._journal.commit(now)
-        self._drop(oldest)
+        self._drop(oldest, now)
 
     def _begin(self, segment: Segment) -> None:
         self._by_number = {queue.number: queue for queue in self._queues.values()}
         self._steps = self._carry(segment)
 
-    def _drop(self, number: int) -> None:
+    def _drop(self, number: int, now: int) -> None:
         self._busy = True
         self._describe(number + 1)
 
         def dropped() -> None:
             self._busy = False
             self.dropped += 1
+            self.look(now)
 
         self._journal.drop(number, dropped)
 

@@ -421,7 +421,7 @@ class Reactor:
         self._pass()
         for connection in list(self._connections.values()):
             session = connection.session
-            if session.blocked is not None:
+            if session.blocked is not None and session.blocked.ends_at_stop:
                 session.blocked.resolve([])
             session.request_close()
             self._touch(connection)
