@@ -1,11 +1,11 @@
-"""The command line: `respmq serve`, `respmq demo`."""
+"""The command line: a server, a demonstration, and the tools for a journal."""
 
 from __future__ import annotations
 
 import click
 
 from respmq import __version__
-from respmq.cli import demo, serve
+from respmq.cli import demo, journal, serve
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -16,3 +16,6 @@ def main() -> None:
 
 main.add_command(serve.serve)
 main.add_command(demo.demo)
+main.add_command(journal.check)
+main.add_command(journal.export)
+main.add_command(journal.import_)

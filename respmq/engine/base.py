@@ -27,8 +27,11 @@ class Engine(Protocol):
     exchanges: Exchanges
     auto_declare: bool
     max_message_size: int
-    max_memory: int
 
+    @property
+    def max_memory(self) -> int: ...
+    @max_memory.setter
+    def max_memory(self, size: int) -> None: ...
     @property
     def now(self) -> int: ...
     @property

@@ -11,6 +11,7 @@ from respmq.journal.files import Files
 from respmq.journal.folder import Folder
 from respmq.journal.journal import Journal
 from respmq.journal.recovery import Recovery
+from respmq.journal.worker import Worker
 from respmq.pending import DiskWait
 
 if TYPE_CHECKING:
@@ -18,10 +19,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from respmq.core.exchanges import Exchange
+    from respmq.core.image import BrokerImage
     from respmq.journal.journal import Policy
 
 #: Beside body, headers and attachments, what the record of a message takes at most. (`hub.used` counts more.)
 _RECORD_SIZE = 600
+
+#: How many records of an import are one batch.
+_RECORDS_AT_ONCE = 10_000
 
 
 class JournaledEngine(MemoryEngine):
@@ -37,6 +42,7 @@ class JournaledEngine(MemoryEngine):
         wall: the wall clock, in milliseconds since the epoch.
         stands_still: time goes on where it was, and not where the wall clock is.
         files: the file system.
+        make_worker: makes what does in the background what takes long on a disk.
 
     Raises:
         JournalError: another process uses the folder, or it can't be used.
@@ -54,6 +60,7 @@ class JournaledEngine(MemoryEngine):
         wall: Callable[[], int],
         stands_still: bool = False,
         files: Files | None = None,
+        make_worker: Callable[[], Worker] = Worker,
     ) -> None:
         super().__init__(now, random_bytes, uniform)
         self.files = files or Files()
@@ -61,12 +68,17 @@ class JournaledEngine(MemoryEngine):
         self._folder = Folder(path, self.files)
         self._policy: Policy = policy
         self._segment_size = segment_size
-        self._wall = wall
+        # A clock that stands still can't be compared with the wall clock: deadlines are stretches of its own time.
+        self._wall: Callable[[], int] = self._own_time if stands_still else wall
+        self._make_worker = make_worker
         self._stands_still = stands_still
         self.recovery = Recovery(path)
         self.journal: Journal | None = None
         self.compactor: Compactor | None = None
         self._closed = False
+
+    def _own_time(self) -> int:
+        return self.now
 
     # -- loading ---------------------------------------------------------------------------------------------------
 
@@ -82,13 +94,49 @@ class JournaledEngine(MemoryEngine):
         if recovery.sequence:
             now = image.now if self._stands_still else min(recovery.moment(), self._wall())
             yield from self.load(image, now)
-        journal = Journal(self._folder.path, recovery, self._segment_size, self._policy, self.files, self._wall)
+        journal = Journal(
+            self._folder.path,
+            recovery,
+            self._segment_size,
+            self._policy,
+            self.files,
+            self._wall,
+            self._make_worker(),
+        )
         journal.preamble = lambda: self._describe(journal.floor)
         self._describe_to(journal, journal.floor)
         self.compactor = Compactor(journal, self._segment_size, self._queues, self._exchange, self._describe)
         self.journal = journal
         self.record(journal.encoder)
         self.limit_room()
+        self.commit()
+
+    def take_over(self, image: BrokerImage) -> None:
+        """Become what an image tells, in place of nothing, and write all of it down."""
+        if self.journal is None:
+            return
+        encoder = self.journal.encoder
+        self.record(None)
+        for _ in self.load(image, image.now):
+            pass
+        self.record(encoder)
+        for queue in self._queues.values():
+            encoder.declared(queue)
+            for message in queue.live.values():
+                encoder.stored_again(queue, message)
+                if len(encoder.records) >= _RECORDS_AT_ONCE:
+                    self.commit()
+            encoder.remembered(queue, [(id, queue.window.put_at(id)) for id in queue.window.ids()])
+            for letter in queue.dead:
+                encoder.letter_again(queue, letter)
+            self.commit()
+        for queue in self._queues.values():
+            for request in queue.requests.values():
+                encoder.requested(queue, request)
+        for name, exchange in self.exchanges.all():
+            bindings = [(self.find(queue).number, key) for queue, key in exchange.bindings]
+            encoder.exchange(name, exchange, bindings)
+        self._describe(self.journal.floor)
         self.commit()
 
     def _describe(self, floor: int) -> None:
@@ -206,6 +254,15 @@ class JournaledEngine(MemoryEngine):
             self.compactor.step(now)
             return now
         return following
+
+    def advance(self, now: int) -> None:
+        """As in memory; a clock that stands still is moved for good."""
+        if self.journal is None or self.stuck:
+            return
+        super().advance(now)
+        if self._stands_still:
+            # A batch says when it was written.
+            self._describe(self.journal.floor)
 
     def serve(self) -> None:
         """As in memory, unless nothing may change."""

@@ -100,7 +100,6 @@ class Compactor:
             return
         self._steps = None
         oldest = min(self._journal.sizes)
-        self._journal.commit(now)
         self._drop(oldest, now)
 
     def _begin(self, segment: Segment) -> None:
@@ -108,8 +107,12 @@ class Compactor:
         self._steps = self._carry(segment)
 
     def _drop(self, number: int, now: int) -> None:
-        self._busy = True
         self._describe(number + 1)
+        # What was written down again, and that the segment isn't needed, has to be there before it goes.
+        self._journal.commit(now)
+        self._busy = not self._journal.stuck
+        if not self._busy:
+            return
 
         def dropped() -> None:
             self._busy = False

@@ -164,6 +164,11 @@ class Encoder:
         self._homes.move(queue, message)
         self._add(Kind.MESSAGE, queue.number, encode_message(message, fmt.CARRIED))
 
+    def stored_again(self, queue: Stock, message: Message) -> None:
+        """A message that was never written down here is, as it is now."""
+        self._homes.house(queue, message)
+        self._add(Kind.MESSAGE, queue.number, encode_message(message, fmt.CARRIED))
+
     def stored_plain(self, queue: Stock, messages: Sequence[Message]) -> None:
         """Messages without options were put, and are ready one behind the other."""
         first = messages[0]
@@ -197,7 +202,7 @@ class Encoder:
     def remembered(self, queue: Stock, window: Sequence[tuple[bytes, int]]) -> None:
         """Ids are remembered, of messages that were put at certain moments: written down again."""
         home = self._homes.of(queue)
-        home.remembered = max(home.remembered, *(put + queue.settings.dedupe for _, put in window))
+        home.remembered = max(home.remembered, *(put + queue.settings.dedupe for _, put in window), 0)
         puts = pack(f"<{len(window)}q", *(put for _, put in window))
         ids = encode_ids([id for id, _ in window])
         self._add(Kind.REMEMBERED, queue.number, fmt.REMEMBERED.pack(len(window)) + puts + ids)
@@ -278,9 +283,18 @@ class Encoder:
         head = fmt.DIED.pack(letter.number, letter.dead_at, reason, expired, error is not None, len(message.id))
         self._add(Kind.DIED, queue.number, head + message.id + (error or b""))
 
+    def letter_again(self, queue: Stock, letter: DeadLetter) -> None:
+        """A dead letter that was never written down here is."""
+        self._homes.house(queue, letter.message)
+        self._homes.die(letter.message)
+        self._letter(queue, letter)
+
     def letter(self, queue: Stock, letter: DeadLetter) -> None:
         """A dead letter is written down again."""
         self._homes.move_dead(queue, letter.message)
+        self._letter(queue, letter)
+
+    def _letter(self, queue: Stock, letter: DeadLetter) -> None:
         error = letter.error or b""
         reason = fmt.REASONS.index(letter.reason)
         head = fmt.LETTER.pack(letter.number, letter.dead_at, reason, letter.error is not None, len(error))

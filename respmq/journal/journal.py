@@ -16,13 +16,13 @@ from respmq.journal import format as fmt
 from respmq.journal.encoder import Encoder
 from respmq.journal.files import NO_SPACE, Files
 from respmq.journal.segment import Segment, encode_batch, segment_head, segment_path
-from respmq.journal.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from respmq.journal.recovery import Recovery
+    from respmq.journal.worker import Worker
 
 Policy = Literal["always", "everysec", "no"]
 
@@ -42,6 +42,7 @@ class Journal:
         policy: when a batch is safe; it may be changed.
         files: the file system.
         wall: the wall clock, in milliseconds since the epoch.
+        worker: does what takes long; it is stopped by `close`.
 
     Attributes:
         sequence: of the last batch, written or waiting for space.
@@ -60,6 +61,7 @@ class Journal:
         policy: Policy,
         files: Files,
         wall: Callable[[], int],
+        worker: Worker,
     ) -> None:
         self.folder = folder
         self.homes = recovery.homes
@@ -76,7 +78,7 @@ class Journal:
         self.floor = min(self.sizes, default=1)
         self._segment_size = segment_size
         self._wall = wall
-        self._worker = Worker()
+        self._worker = worker
         self._syncing = False
         #: Who waits for the next sync that succeeds.
         self._waiters: list[Callable[[], None]] = []
@@ -162,16 +164,17 @@ class Journal:
         records = self.encoder.records
         if not records or self.failure is not None:
             return
-        if self._offset > self._segment_size and not self._waiting:
-            self._roll(self._told)
         payload = b"".join(records)
         records.clear()
         self.sequence += 1
         batch = encode_batch(self.sequence, now, self._wall(), payload, self._salt)
         if self._waiting:
             self._waiting += batch
-        elif self.failure is None:
+        else:
             self._write(batch)
+        if self._offset > self._segment_size and not self._waiting and self.failure is None:
+            # Behind the batch and not before it: each message's home is the segment that was written to then.
+            self._roll()
 
     def finish(self) -> None:
         """Take note of what was done in the background."""
@@ -228,7 +231,7 @@ class Journal:
             if torn.path != path:
                 self.files.remove(torn.path)
         if not self.sizes:
-            self._begin(1 if torn is None else int(torn.path.stem), _STEP)
+            self._begin(1 if torn is None else int(torn.path.stem))
             return
         number = max(self.sizes)
         self._fd = self.files.open(segment_path(self.folder, number))
@@ -239,8 +242,8 @@ class Journal:
         self.homes.begin(number)
         self._full = not self._allocate(_STEP)
 
-    def _begin(self, number: int, size: int) -> None:
-        """Begin a segment that has room for at least `size` bytes.
+    def _begin(self, number: int) -> None:
+        """Begin a segment.
 
         Raises:
             OSError: it can't be made; nothing has changed.
@@ -249,7 +252,7 @@ class Journal:
         path = segment_path(self.folder, number)
         fd = self.files.create(path)
         try:
-            self.files.allocate(fd, 0, size)
+            self.files.allocate(fd, 0, _STEP)
             self.files.write(fd, segment_head(number, self.sequence + 1, self._wall(), salt), 0)
         except OSError:
             self.files.close(fd)
@@ -258,20 +261,16 @@ class Journal:
         self._fd = fd
         self._salt = salt
         self._offset = self.sizes[number] = fmt.SEGMENT_SIZE
-        self._allocated = size
+        self._allocated = _STEP
         self.homes.begin(number)
         self._worker.submit(lambda: self.files.sync_folder(self.folder), self._done)
-        records = self.encoder.records
-        happened = records[:]
-        records.clear()
         self.preamble()
-        records += happened
 
-    def _roll(self, size: int) -> None:
+    def _roll(self) -> None:
         old, end = self._fd, self._offset
         written = self._written
         try:
-            self._begin(max(self.sizes) + 1, max(_STEP, size + 2 * _RESERVE))
+            self._begin(max(self.sizes) + 1)
         except OSError as error:
             if error.errno in NO_SPACE:
                 # The old one grows; there is space set aside in it.

@@ -23,6 +23,8 @@ _STEP = 1000
 class Recovery:
     """What is read from a folder. `read` has to come to its end before anything else is looked at.
 
+    `lenient` lets queues have no name, for a repair.
+
     Attributes:
         image: the state.
         homes: where what is in it was written down.
@@ -33,8 +35,9 @@ class Recovery:
         records: how many records there were.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, lenient: bool = False) -> None:
         self._folder = folder
+        self._lenient = lenient
         self.homes = Homes()
         self._replay = Replay(self.homes)
         self.segments: dict[int, int] = {}
@@ -121,6 +124,8 @@ class Recovery:
     def _finish(self, queue: QueueImage) -> None:
         """A queue is complete."""
         settings = queue.settings
+        if settings is None and self._lenient:
+            return
         if settings is None:
             msg = (
                 f"the journal in {self._folder} speaks of queue number {queue.number}, but nowhere of its name: "

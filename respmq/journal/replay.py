@@ -335,6 +335,7 @@ class Replay:
                 message.home.live -= 1
 
     def _returned(self, queue: QueueImage, payload: bytes) -> None:
+        how: int
         how, since, due, expires_at, order = fmt.RETURNED.unpack_from(payload)
         way = fmt.RETURNS[how]
         counters = queue.counters
@@ -372,6 +373,7 @@ class Replay:
     # -- dead letters ----------------------------------------------------------------------------------------------
 
     def _died(self, queue: QueueImage, payload: bytes) -> None:
+        reason: int
         number, dead_at, reason, expired, has_error, id_size = fmt.DIED.unpack_from(payload)
         queue.counters.dead = max(queue.counters.dead, number)
         queue.counters.expired_leases += expired
@@ -388,6 +390,7 @@ class Replay:
         queue.letters[number] = letter
 
     def _letter(self, queue: QueueImage, payload: bytes) -> None:
+        reason: int
         number, dead_at, reason, has_error, size = fmt.LETTER.unpack_from(payload)
         at = fmt.LETTER.size
         message, _ = decode_message(payload, at + size)

@@ -86,6 +86,7 @@ class Segment:
         #: Where the valid part ends.
         self.end = 0
         self.damage: Damage | None = None
+        self._due = 0
         self._read_head()
 
     def _read_head(self) -> None:
@@ -102,7 +103,7 @@ class Segment:
         elif number != self.number:
             self._note_damage(0, f"the header says that this is segment {number}")
         else:
-            self.sequence = sequence
+            self.sequence = self._due = sequence
             self.end = fmt.SEGMENT_SIZE
 
     def batches(self) -> Iterator[Batch]:
@@ -110,7 +111,6 @@ class Segment:
         if self.damage is not None:
             return
         data = self.data
-        sequence = self.sequence
         at = self.end
         while at < len(data):
             batch = _batch_at(data, at, self.salt)
@@ -118,12 +118,22 @@ class Segment:
                 if data.count(0, at) < len(data) - at:
                     self._note_damage(at, batch)
                 return
-            if batch.sequence != sequence:
-                self._note_damage(at, f"batch {batch.sequence} stands where {sequence} is due")
+            if batch.sequence != self._due:
+                self._note_damage(at, f"batch {batch.sequence} stands where {self._due} is due")
                 return
-            yield batch
-            sequence += 1
+            self._due += 1
             self.end = at = batch.end
+            yield batch
+
+    def resume(self, batch: Batch) -> None:
+        """Let `batches` go on behind a damage, with this batch."""
+        self.damage = None
+        self.end = batch.offset
+        self._due = batch.sequence
+
+    def missing(self, sequence: int) -> Damage:
+        """The damage of a segment before which batches from `sequence` on are missing."""
+        return Damage(self.path, 0, f"batches {sequence} to {self.sequence - 1} are missing", False, 0, self.sequence)
 
     def _note_damage(self, at: int, reason: str) -> None:
         following = next_batch(self.data, at + 1, self.salt)
@@ -132,7 +142,7 @@ class Segment:
             at,
             reason,
             following is None,
-            (len(self.data) if following is None else following.offset) - at,
+            (max(at, len(self.data.rstrip(b"\0"))) if following is None else following.offset) - at,
             None if following is None else following.sequence,
         )
 

@@ -40,6 +40,7 @@ class Player:
                 self.twins.compare()
         finally:
             self.patch.undo()
+            self.twins.close()
 
     def begin(
         self,
@@ -55,6 +56,7 @@ class Player:
         b: QueueSettings | None,
     ) -> None:
         """Small numbers make sweeps begin soon and take long: most of what happens, happens in the middle of one."""
+        self.twins.close()
         self.twins = self.twins_class(seed, size=size, memory=memory, short=short)
         self.twins.real.auto_declare = self.twins.model.auto_declare = auto_declare
         for module in (respmq.core.deadlines, respmq.core.lazyheap, respmq.core.line):

@@ -93,6 +93,9 @@ class Twins:
 
     # -- comparing
 
+    def close(self) -> None:
+        """Nothing more is done with them."""
+
     def both(self, real: Callable[[], Any], model: Callable[[], Any]) -> tuple[Any, Any]:
         """Call both; an error of one must be the same error of the other."""
         got, wanted = "", ""

@@ -1,0 +1,183 @@
+"""A broker's state as JSON lines and back: readable, comparable line by line, and good for another broker.
+
+Each line is an object with a `type`: `broker` first, then `queue`, `message`, `dead_letter` and `exchange`. Bytes are
+text where they are UTF-8, else `{"base64": "..."}`; moments are milliseconds since the epoch.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Any
+
+from respmq.core.image import BrokerImage, Counters, ExchangeImage, QueueImage
+from respmq.core.model import STATE_NAMES, DeadLetter, Extra, Message, QueueSettings
+from respmq.errors import JournalError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from respmq.core.model import Reason, State
+
+_VERSION = 1
+_REASONS: tuple[Reason, ...] = ("max_attempts", "rejected", "ttl_expired", "max_length")
+
+
+def export_lines(image: BrokerImage) -> Iterator[str]:
+    """The lines, without line ends, in an order that is always the same."""
+    head = {"type": "broker", "version": _VERSION, "now": image.now}
+    yield _line({**head, "queues_made": image.queues_made, "binding_drops": image.binding_drops})
+    for queue in sorted(image.queues.values(), key=lambda queue: queue.number):
+        yield _line(_describe_queue(queue))
+        for message in sorted(queue.messages.values(), key=lambda message: (message.order, message.id)):
+            yield _line({"type": "message", "queue": queue.number, **_describe_message(message)})
+        for letter in sorted(queue.letters.values(), key=lambda letter: letter.number):
+            value = {"number": letter.number, "reason": letter.reason, "dead_at": letter.dead_at}
+            error = None if letter.error is None else _text(letter.error)
+            described = {**value, "error": error, **_describe_message(letter.message)}
+            yield _line({"type": "dead_letter", "queue": queue.number, **described})
+    for name, exchange in sorted(image.exchanges.items()):
+        bindings = sorted([number, _text(key)] for number, key in exchange.bindings if number in image.queues)
+        yield _line({"type": "exchange", "name": _text(name), "kind": exchange.kind, "bindings": bindings})
+
+
+def import_lines(lines: Iterable[str]) -> BrokerImage:
+    """The state that the lines tell.
+
+    Raises:
+        JournalError: a line is no such line; the text says which and why.
+    """
+    image = BrokerImage()
+    number = 0
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            value: dict[str, Any] = json.loads(line)
+            if number == 1 and (value["type"] != "broker" or value["version"] != _VERSION):
+                msg = f'the first line has to be {{"type": "broker", "version": {_VERSION}, ...}}'
+                raise JournalError(msg)
+            _take(image, value)
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            msg = f"line {number}: {type(error).__name__}: {error}. Was it made by `respmq export`?"
+            raise JournalError(msg) from error
+    if not number:
+        msg = "there is nothing to import: the output of `respmq export` is expected on the standard input"
+        raise JournalError(msg)
+    return image
+
+
+def _take(image: BrokerImage, value: dict[str, Any]) -> None:
+    kind = value["type"]
+    if kind == "broker":
+        image.now = value["now"]
+        image.queues_made = value["queues_made"]
+        image.binding_drops = value["binding_drops"]
+    elif kind == "queue":
+        image.queues[value["number"]] = _read_queue(value)
+    elif kind == "message":
+        message = _read_message(value)
+        image.queues[value["queue"]].messages[message.id] = message
+    elif kind == "dead_letter":
+        reason = _REASONS[_REASONS.index(value["reason"])]
+        error = None if value["error"] is None else _bytes(value["error"])
+        letter = DeadLetter(_read_message(value), reason, error, value["dead_at"])
+        letter.number = value["number"]
+        image.queues[value["queue"]].letters[letter.number] = letter
+    elif kind == "exchange":
+        bindings = {(number, _bytes(key)): None for number, key in value["bindings"]}
+        image.exchanges[_bytes(value["name"])] = ExchangeImage(value["kind"], bindings)
+    else:
+        msg = f"unknown type '{kind}'"
+        raise ValueError(msg)
+
+
+def _describe_queue(queue: QueueImage) -> dict[str, Any]:
+    return {
+        "type": "queue",
+        "number": queue.number,
+        "name": _text(queue.name),
+        "settings": {} if queue.settings is None else dataclasses.asdict(queue.settings),
+        "counters": dataclasses.asdict(queue.counters),
+        "bindings": [_text(pattern) for pattern in queue.patterns],
+        "mark": _text(queue.mark),
+        "last_id": _text(queue.last_id),
+        "remembered": [[_text(id), put] for id, put in sorted(queue.window.items())],
+        "requests": [
+            [_text(user), _text(key), [[number, _text(token)] for number, token in leased]]
+            for (user, key), leased in sorted(queue.requests.items())
+        ],
+    }
+
+
+def _read_queue(value: dict[str, Any]) -> QueueImage:
+    return QueueImage(
+        value["number"],
+        _bytes(value["name"]),
+        QueueSettings(**value["settings"]),
+        _bytes(value["mark"]),
+        _bytes(value["last_id"]),
+        Counters(**value["counters"]),
+        window={_bytes(id): put for id, put in value["remembered"]},
+        patterns={_bytes(pattern): None for pattern in value["bindings"]},
+        requests={
+            (_bytes(user), _bytes(key)): [(number, _bytes(token)) for number, token in leased]
+            for user, key, leased in value["requests"]
+        },
+    )
+
+
+def _describe_message(message: Message) -> dict[str, Any]:
+    extra = message.extra
+    return {
+        "id": _text(message.id),
+        "state": STATE_NAMES[message.state],
+        "body": _text(message.body),
+        "headers": [[_text(name), _text(value)] for name, value in message.headers.items()],
+        "attachments": [_text(attachment) for attachment in message.attachments],
+        "priority": message.priority,
+        "ttl": None if extra is None else extra.ttl,
+        "announcement": extra is not None and extra.announcement,
+        "attempt": message.attempt,
+        "lease": None if message.lease is None else _text(message.lease),
+        "enqueued_at": message.enqueued_at,
+        "since": message.since,
+        "deadline": message.deadline,
+        "expires_at": message.expires_at,
+        "order": message.order,
+    }
+
+
+def _read_message(value: dict[str, Any]) -> Message:
+    headers = {_bytes(name): _bytes(text) for name, text in value["headers"]}
+    attachments = tuple(_bytes(attachment) for attachment in value["attachments"])
+    extra = None
+    if headers or attachments or value["ttl"] is not None or value["announcement"]:
+        extra = Extra(headers, attachments, value["ttl"])
+        extra.announcement = value["announcement"]
+    message = Message(b"", _bytes(value["id"]), _bytes(value["body"]), value["priority"], value["enqueued_at"], extra)
+    states: tuple[State, ...] = (0, 1, 2, 3)
+    message.state = states[STATE_NAMES.index(value["state"])]
+    message.attempt = value["attempt"]
+    message.lease = None if value["lease"] is None else _bytes(value["lease"])
+    message.since = value["since"]
+    message.deadline = value["deadline"]
+    message.expires_at = value["expires_at"]
+    message.order = value["order"]
+    return message
+
+
+def _line(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _text(value: bytes) -> str | dict[str, str]:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(value).decode()}
+
+
+def _bytes(value: str | dict[str, str]) -> bytes:
+    return value.encode() if isinstance(value, str) else base64.b64decode(value["base64"], validate=True)
