@@ -13,7 +13,7 @@ import pytest
 from tests.crash.effort import EVERY
 from tests.crash.history import FLAGS, History, record
 from tests.crash.running import segments, serve
-from tests.crash.wire_dump import Dump, dump
+from tests.crash.wire_dump import Dump, differences, dump
 from tests.support import Conn, put, run_to_end
 
 START = ("--port", "0", *FLAGS)
@@ -67,7 +67,7 @@ def test_a_history_cut_at_any_byte_is_a_shorter_history(history: History, tmp_pa
         data = history.damaged(tmp_path / str(size), history.journal[:size])
         expected = history.at(size)
         state, log = state_of(data)
-        assert state == (expected or history.steps[0].state), f"cut at {size}"
+        assert not differences(state, expected or history.steps[0].state), f"cut at {size}"
         if expected is None or size not in {step.end for step in history.steps}:
             assert history.name in log, f"cut at {size}, and nobody was told:\n{log}"
         shutil.rmtree(data)
@@ -94,7 +94,7 @@ def test_what_follows_the_last_step_does_no_harm(rest: bytes, history: History, 
     """Nothing, zeros, and garbage; of garbage the log tells."""
     data = history.damaged(tmp_path / "data", history.journal[: history.end] + rest)
     state, log = state_of(data)
-    assert state == history.steps[-1].state
+    assert not differences(state, history.steps[-1].state)
     assert (history.name in log) == bool(rest.strip(b"\0")), log
 
 
@@ -104,7 +104,7 @@ def test_bits_flipped_in_the_last_step_cut_it_off(history: History, tmp_path: Pa
     def check(at: int) -> None:
         data = history.damaged(tmp_path / str(at), flipped(history.journal, at))
         state, log = state_of(data)
-        assert state == history.steps[-2].state
+        assert not differences(state, history.steps[-2].state)
         assert history.name in log
 
     for_each(check, sample(range(history.steps[-2].end, history.end), 3))

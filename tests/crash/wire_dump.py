@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from typing import TypeAlias
 
 from tests.support import Conn, Value, as_bytes, as_dict, as_int, as_list
@@ -80,3 +81,19 @@ def _by_deadline(leased: list[Message]) -> list[Message]:
     deadlines = [as_int(message[b"deadline"]) for message in leased]
     assert deadlines == sorted(deadlines)
     return sorted(leased, key=lambda message: (as_int(message[b"deadline"]), as_bytes(message[b"id"])))
+
+
+def differences(found: Dump, expected: Dump) -> str:
+    """Where two dumps differ, a line for each place; empty if they are equal."""
+    return "\n".join(_differences(asdict(found), asdict(expected), ""))
+
+
+def _differences(found: object, expected: object, path: str) -> Iterator[str]:
+    if isinstance(found, dict) and isinstance(expected, dict) and found.keys() == expected.keys():
+        for key, value in found.items():
+            yield from _differences(value, expected[key], f"{path}/{key}")
+    elif isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected):
+        for number, (one, other) in enumerate(zip(found, expected, strict=True)):
+            yield from _differences(one, other, f"{path}/{number}")
+    elif found != expected:
+        yield f"{path}: {found!r} instead of {expected!r}"
