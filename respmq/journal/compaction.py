@@ -8,8 +8,10 @@ record speaks of stands before it or was written down again behind it.
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
+from respmq.core.model import READY
 from respmq.core.requests import Request
 from respmq.journal import format as fmt
 from respmq.journal.format import Kind
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from respmq.core.exchanges import Exchange
+    from respmq.core.model import Message
     from respmq.core.stock import Stock
     from respmq.journal.journal import Journal
 
@@ -27,6 +30,9 @@ if TYPE_CHECKING:
 _RECORDS_AT_ONCE = 200
 #: How much of what is live the journal may be before it is compacted.
 _GROWTH = 1.5
+#: Above how many times of that there is more done at a time, and how much more.
+_HURRY = 1.1
+_FAST = 8
 
 
 class Compactor:
@@ -58,20 +64,31 @@ class Compactor:
         self._steps: Iterator[None] | None = None
         #: Those that were written down again while the segment is emptied.
         self._requests: set[Request] = set()
-        self._busy = False
-        #: How many segments were deleted so far, and whether all old ones are to be.
+        self._reading = False
+        #: The segment that is being emptied, and those that are being deleted.
+        self._emptied = 0
+        self._dropping: set[int] = set()
+        #: How many segments were deleted so far; those below `_through` are to be, whatever is in them.
         self.dropped = 0
         self._through = 0
+        #: How large the journal was when `_live_size` was found out.
+        self._total = self._live_size = 0
+        self._pace = 1
 
     @property
     def busy(self) -> bool:
         """Whether a segment is on its way out."""
-        return self._busy
+        return self._reading or self._steps is not None or bool(self._dropping)
 
     @property
     def running(self) -> bool:
         """Whether a segment is being emptied, so that `step` has something to do."""
         return self._steps is not None
+
+    @property
+    def live_size(self) -> int:
+        """About how many bytes the journal would have if only what is needed were written, as last found out."""
+        return self._live_size
 
     def compact_all(self) -> None:
         """Empty all segments there are now but the one that is written to."""
@@ -80,44 +97,60 @@ class Compactor:
     def look(self, now: int) -> None:
         """See whether there is something to do, at the broker's time; now and then."""
         journal = self._journal
-        if self._busy or journal.stuck or len(journal.sizes) < 2:
+        while not (self._reading or self._steps is not None or journal.stuck):
+            old = [number for number in sorted(journal.sizes)[:-1] if number not in self._dropping]
+            if not old:
+                return
+            oldest = old[0]
+            if not journal.homes.is_needed(oldest, now):
+                self._drop(oldest, now)
+                continue
+            if self._is_too_large() or oldest < self._through:
+                self._reading = True
+                path = segment_path(journal.folder, oldest)
+                journal.read(partial(Segment, path, oldest), self._begin)
             return
-        oldest = min(journal.sizes)
-        if not journal.homes.is_needed(oldest, now):
-            self._drop(oldest, now)
-            return
-        total = sum(journal.sizes.values())
-        if oldest < self._through or total > _GROWTH * journal.homes.live_bytes + self._segment_size:
-            self._busy = True
-            path = segment_path(journal.folder, oldest)
-            journal.read(lambda: Segment(path, oldest), self._begin)
+
+    def _is_too_large(self) -> bool:
+        total = sum(size for number, size in self._journal.sizes.items() if number not in self._dropping)
+        if self._journal.homes.shrunk or abs(total - self._total) > self._segment_size // 4:
+            # It takes a look at everything, so not each time.
+            self._total = total
+            self._live_size = self._journal.homes.live_size()
+        limit = _GROWTH * self._live_size + self._segment_size
+        self._pace = 1 if total < _HURRY * limit else _FAST
+        return total > limit
 
     def step(self, now: int) -> None:
         """Do a little, at the broker's time."""
         if self._steps is None or self._journal.stuck:
             return
-        for _ in self._steps:
-            return
-        self._steps = None
-        oldest = min(self._journal.sizes)
-        self._drop(oldest, now)
+        for _ in range(self._pace):
+            try:
+                next(self._steps)
+            except StopIteration:
+                self._steps = None
+                self._drop(self._emptied, now)
+                self.look(now)
+                return
 
     def _begin(self, segment: Segment) -> None:
+        self._reading = False
         self._by_number = {queue.number: queue for queue in self._queues.values()}
+        self._emptied = segment.number
         self._steps = self._carry(segment)
 
     def _drop(self, number: int, now: int) -> None:
         self._describe(number + 1)
         # What was written down again, and that the segment isn't needed, has to be there before it goes.
         self._journal.commit(now)
-        self._busy = not self._journal.stuck
-        if not self._busy:
+        if self._journal.stuck:
             return
+        self._dropping.add(number)
 
         def dropped() -> None:
-            self._busy = False
+            self._dropping.discard(number)
             self.dropped += 1
-            self.look(now)
 
         self._journal.drop(number, dropped)
 
@@ -151,9 +184,11 @@ class Compactor:
             return 1
         if kind == Kind.PUT:
             count: int = fmt.PUT.unpack_from(payload)[-1]
-            at = fmt.PUT.size + 4 * count
-            for place in range(at, at + count * fmt.ID_SIZE, fmt.ID_SIZE):
-                self._carry_message(queue, payload[place : place + fmt.ID_SIZE], segment)
+            self._carry_plain(queue, payload, fmt.PUT.size + 4 * count, count, segment)
+            return count
+        if kind == Kind.PUT_AGAIN:
+            count = fmt.PUT_AGAIN.unpack_from(payload)[0]
+            self._carry_plain(queue, payload, fmt.PUT_AGAIN.size + 20 * count, count, segment)
             return count
         if kind == Kind.MESSAGE:
             self._carry_stored(queue, payload, 0, segment)
@@ -167,6 +202,19 @@ class Compactor:
             self._remember(queue, decode_ids(payload, fmt.REMEMBERED.size + 8 * count, count))
             return count
         return 1
+
+    def _carry_plain(self, queue: Stock, payload: bytes, at: int, count: int, segment: int) -> None:
+        """Messages that were put without options, by their ids from a place in the payload."""
+        untouched: list[Message] = []
+        for place in range(at, at + count * fmt.ID_SIZE, fmt.ID_SIZE):
+            id = payload[place : place + fmt.ID_SIZE]
+            message = queue.live.get(id)
+            if message is not None and message.home.segment == segment and _is_untouched(message):
+                untouched.append(message)
+            else:
+                self._carry_message(queue, id, segment)
+        if untouched:
+            self._journal.encoder.carried_plain(queue, untouched)
 
     def _carry_stored(self, queue: Stock, payload: bytes, at: int, segment: int) -> None:
         flags, *_, id_size, lease_size, headers, attachments = fmt.MESSAGE.unpack_from(payload, at)
@@ -200,3 +248,14 @@ class Compactor:
         if found is not None and self._journal.homes.holds_exchange(name, segment):
             exchange, bindings = found
             self._journal.encoder.exchange(name, exchange, bindings)
+
+
+def _is_untouched(message: Message) -> bool:
+    """Whether a message that was put without options is as it was then."""
+    return (
+        message.state == READY
+        and not message.attempt
+        and message.since == message.enqueued_at
+        and not message.expires_at
+        and message.extra is None
+    )

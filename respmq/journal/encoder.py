@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from respmq.journal import format as fmt
 from respmq.journal.format import Kind
-from respmq.journal.homes import RECORDS_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -76,6 +75,14 @@ def encode_message(message: Message, flags: int) -> bytes:
     return b"".join((head, pack(f"<{len(parts)}I", *map(len, parts)), message.id, lease, *parts))
 
 
+def encode_letter(letter: DeadLetter) -> bytes:
+    """The payload of a LETTER."""
+    error = letter.error or b""
+    reason = fmt.REASONS.index(letter.reason)
+    head = fmt.LETTER.pack(letter.number, letter.dead_at, reason, letter.error is not None, len(error))
+    return head + error + encode_message(letter.message, fmt.CARRIED)
+
+
 class Encoder:
     """A `respmq.core.facts.Recorder` that makes records."""
 
@@ -96,7 +103,7 @@ class Encoder:
 
     def deleted(self, queue: Stock) -> None:
         """A queue is gone, with all that was in it and all bindings to it."""
-        self._homes.forget(queue)
+        self._homes.forget(queue.number)
         self._add(Kind.DELETED, queue.number, b"")
 
     def purged(self, queue: Stock) -> None:
@@ -155,19 +162,39 @@ class Encoder:
 
     def stored(self, queue: Stock, message: Message, *, chosen: bool) -> None:
         """A message was put."""
-        remembered = message.enqueued_at + queue.settings.dedupe if chosen else 0
-        self._homes.house(queue, message, remembered=remembered)
-        self._add(Kind.MESSAGE, queue.number, encode_message(message, fmt.CHOSEN if chosen else 0))
+        payload = encode_message(message, fmt.CHOSEN if chosen else 0)
+        home = self._homes.house(queue, message, len(payload) + fmt.RECORD_HEAD.size)
+        if chosen:
+            home.remembered = max(home.remembered, message.enqueued_at + queue.settings.dedupe)
+        self._add(Kind.MESSAGE, queue.number, payload)
 
     def carried(self, queue: Stock, message: Message) -> None:
         """A message is written down again, as it is now."""
-        self._homes.move(queue, message)
-        self._add(Kind.MESSAGE, queue.number, encode_message(message, fmt.CARRIED))
+        payload = encode_message(message, fmt.CARRIED)
+        self._homes.move(queue, message, len(payload) + fmt.RECORD_HEAD.size)
+        self._add(Kind.MESSAGE, queue.number, payload)
+
+    def carried_plain(self, queue: Stock, messages: Sequence[Message]) -> None:
+        """Messages that were put by `stored_plain`, and nothing has happened to since, are written down again."""
+        count = len(messages)
+        bodies = [message.body for message in messages]
+        orders = [message.order for message in messages]
+        moments = [message.enqueued_at for message in messages]
+        head = pack(f"<{count}Q{count}q{count}I", *orders, *moments, *map(len, bodies))
+        payload = b"".join((fmt.PUT_AGAIN.pack(count), head, *[message.id for message in messages], *bodies))
+        home = self._homes.of(queue)
+        home.write(count, len(payload) + fmt.RECORD_HEAD.size)
+        home.live += count
+        for message in messages:
+            message.home.live -= 1
+            message.home = home
+        self._add(Kind.PUT_AGAIN, queue.number, payload)
 
     def stored_again(self, queue: Stock, message: Message) -> None:
         """A message that was never written down here is, as it is now."""
-        self._homes.house(queue, message)
-        self._add(Kind.MESSAGE, queue.number, encode_message(message, fmt.CARRIED))
+        payload = encode_message(message, fmt.CARRIED)
+        self._homes.house(queue, message, len(payload) + fmt.RECORD_HEAD.size)
+        self._add(Kind.MESSAGE, queue.number, payload)
 
     def stored_plain(self, queue: Stock, messages: Sequence[Message]) -> None:
         """Messages without options were put, and are ready one behind the other."""
@@ -179,7 +206,8 @@ class Encoder:
             first.home = home
             body = first.body
             size = len(body)
-            self._homes.live_bytes += size + RECORDS_SIZE
+            home.written += 1
+            home.size += fmt.PUT_ONE.size + fmt.ID_SIZE + size
             self._append(
                 fmt.PUT_ONE.pack(Kind.PUT, _PUT_SMALL + size, queue.number, first.enqueued_at, first.order, 1, size)
                 + first.id
@@ -188,11 +216,11 @@ class Encoder:
             return
         bodies = [message.body for message in messages]
         sizes = [*map(len, bodies)]
-        self._homes.live_bytes += sum(sizes) + count * RECORDS_SIZE
         for message in messages:
             message.home = home
         head = fmt.PUT.pack(first.enqueued_at, first.order, count) + pack(f"<{count}I", *sizes)
         payload = b"".join((head, *[message.id for message in messages], *bodies))
+        home.write(count, len(payload) + fmt.RECORD_HEAD.size)
         self._append(_head(Kind.PUT, len(payload), queue.number) + payload)
 
     def duplicate(self, queue: Stock) -> None:
@@ -243,8 +271,8 @@ class Encoder:
 
     def acked(self, queue: Stock, messages: Sequence[Message]) -> None:
         """Messages are about to go, since they were done."""
-        self._homes.leave(messages)
         if len(messages) == 1:
+            messages[0].home.live -= 1
             id = messages[0].id
             size = len(id)
             self._append(fmt.IDS_ONE.pack(Kind.ACKED, _IDS_SMALL + size, queue.number, 1, size) + id)
@@ -253,11 +281,13 @@ class Encoder:
 
     def removed(self, queue: Stock, messages: Sequence[Message]) -> None:
         """Messages are about to be deleted."""
-        self._homes.leave(messages)
         self._gone(Kind.REMOVED, queue, messages)
 
     def _gone(self, kind: Kind, queue: Stock, messages: Iterable[Message]) -> None:
-        ids = [message.id for message in messages]
+        ids: list[bytes] = []
+        for message in messages:
+            message.home.live -= 1
+            ids.append(message.id)
         self._add(kind, queue.number, fmt.IDS.pack(len(ids)) + encode_ids(ids))
 
     def returned(self, queue: Stock, message: Message, how: Return) -> None:
@@ -277,7 +307,8 @@ class Encoder:
     def died(self, queue: Stock, letter: DeadLetter, *, expired: bool) -> None:
         """A message has become a dead letter."""
         message = letter.message
-        self._homes.die(message)
+        message.home.live -= 1
+        message.home.dead += 1
         reason = fmt.REASONS.index(letter.reason)
         error = letter.error
         head = fmt.DIED.pack(letter.number, letter.dead_at, reason, expired, error is not None, len(message.id))
@@ -285,25 +316,22 @@ class Encoder:
 
     def letter_again(self, queue: Stock, letter: DeadLetter) -> None:
         """A dead letter that was never written down here is."""
-        self._homes.house(queue, letter.message)
-        self._homes.die(letter.message)
-        self._letter(queue, letter)
+        payload = encode_letter(letter)
+        self._homes.house_dead(queue, letter.message, len(payload) + fmt.RECORD_HEAD.size)
+        self._add(Kind.LETTER, queue.number, payload)
 
     def letter(self, queue: Stock, letter: DeadLetter) -> None:
         """A dead letter is written down again."""
-        self._homes.move_dead(queue, letter.message)
-        self._letter(queue, letter)
-
-    def _letter(self, queue: Stock, letter: DeadLetter) -> None:
-        error = letter.error or b""
-        reason = fmt.REASONS.index(letter.reason)
-        head = fmt.LETTER.pack(letter.number, letter.dead_at, reason, letter.error is not None, len(error))
-        self._add(Kind.LETTER, queue.number, head + error + encode_message(letter.message, fmt.CARRIED))
+        payload = encode_letter(letter)
+        self._homes.move_dead(queue, letter.message, len(payload) + fmt.RECORD_HEAD.size)
+        self._add(Kind.LETTER, queue.number, payload)
 
     def dead_removed(self, queue: Stock, letters: Sequence[DeadLetter], *, dropped: bool) -> None:
         """Dead letters are gone; `dropped` since there were too many."""
-        self._homes.bury(letters)
-        numbers = [letter.number for letter in letters]
+        numbers: list[int] = []
+        for letter in letters:
+            letter.message.home.dead -= 1
+            numbers.append(letter.number)
         head = fmt.DEAD_REMOVED.pack(dropped, len(numbers))
         self._add(Kind.DEAD_REMOVED, queue.number, head + pack(f"<{len(numbers)}Q", *numbers))
 
@@ -315,7 +343,8 @@ class Encoder:
     def replayed(self, queue: Stock, letter: DeadLetter, message: Message) -> None:
         """A dead letter is a ready message again."""
         message.home = letter.message.home
-        self._homes.revive(message.home)
+        message.home.dead -= 1
+        message.home.live += 1
         head = fmt.REPLAYED.pack(letter.number, message.since, message.expires_at, message.order)
         self._add(Kind.REPLAYED, queue.number, head)
 

@@ -61,6 +61,7 @@ class Kind(IntEnum):
     DEAD_CLEARED = 26
     REPLAYED = 27
     REMEMBERED = 28
+    PUT_AGAIN = 29
 
 
 #: now, order of the first, count; then u32 sizes of bodies, ids of 32 bytes each, bodies.
@@ -68,6 +69,8 @@ PUT = Struct("<qQI")
 #: The same with its record's head, for one message and the size of its body.
 PUT_ONE = Struct("<BIIqQII")
 ID_SIZE: Final = 32
+#: count; then u64 orders, i64 moments of the puts, u32 sizes of bodies, ids of 32 bytes each, bodies.
+PUT_AGAIN = Struct("<I")
 
 #: flags, state, priority, enqueued_at, since, deadline, expires_at, order, attempt, ttl, size of id, size of lease,
 #: number of headers, number of attachments; then u32 sizes of: body, names and values of headers by turns, attachments;

@@ -8,34 +8,39 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from respmq.core.model import DeadLetter, Message
-    from respmq.core.model import Home as AnyHome
+    from respmq.core.model import Message
     from respmq.core.stock import Stock
-
-#: About what the records of a message take beside its body, headers and attachments.
-RECORDS_SIZE = 128
 
 
 class Home:
-    """What one queue has in one segment: messages, dead letters, and ids that are remembered until some moment."""
+    """What one queue has in one segment: messages, dead letters, and ids that are remembered until some moment.
 
-    __slots__ = ("dead", "live", "remembered", "segment")
+    `written` messages and letters were written there, `size` bytes in all.
+    """
+
+    __slots__ = ("dead", "live", "remembered", "segment", "size", "written")
 
     def __init__(self, segment: int) -> None:
         self.segment = segment
         self.live = 0
         self.dead = 0
         self.remembered = 0
+        self.written = 0
+        self.size = 0
+
+    def write(self, count: int, size: int) -> None:
+        """Messages or letters are written, in so many bytes."""
+        self.written += count
+        self.size += size
 
 
 class Homes:
-    """All homes. `segment` is the number of the one that is written to, `live_bytes` what a journal needs at least."""
+    """All homes. `segment` is the number of the one that is written to."""
 
     def __init__(self) -> None:
         self.segment = 0
-        self.live_bytes = 0
+        #: Whether much has gone without a word for each, so that `live_size` is to be asked again.
+        self.shrunk = False
         #: Of the segment that is written to, by number of the queue.
         self._now: dict[int, Home] = {}
         self._by_queue: dict[int, dict[int, Home]] = {}
@@ -48,9 +53,8 @@ class Homes:
         self.segment = segment
         self._now = {}
 
-    def finish(self, number: int, dedupe: int, size: int, count: int) -> None:
-        """A queue has been read: how long it remembers ids, and the bytes of its messages and dead letters."""
-        self.live_bytes += size + count * RECORDS_SIZE
+    def finish(self, number: int, dedupe: int) -> None:
+        """A queue has been read: how long it remembers ids."""
         for home in self._by_queue.get(number, {}).values():
             if home.remembered:
                 home.remembered += dedupe
@@ -72,69 +76,44 @@ class Homes:
 
     # -- messages --------------------------------------------------------------------------------------------------
 
-    def house(self, queue: Stock, message: Message, *, remembered: int = 0) -> None:
-        """A message was written down; its id is remembered until a moment (0: it isn't)."""
+    def house(self, queue: Stock, message: Message, size: int) -> Home:
+        """A message is written down for the first time, in `size` bytes; returns its home."""
         message.home = home = self.of(queue)
         home.live += 1
-        home.remembered = max(home.remembered, remembered)
-        self.live_bytes += message.size + RECORDS_SIZE
+        home.write(1, size)
+        return home
 
-    def move(self, queue: Stock, message: Message) -> None:
-        """A message was written down again."""
+    def move(self, queue: Stock, message: Message, size: int) -> None:
+        """A message is written down again."""
         message.home.live -= 1
-        message.home = home = self.of(queue)
-        home.live += 1
-
-    def leave(self, messages: Iterable[Message]) -> None:
-        """Messages are about to go for good."""
-        gone = 0
-        for message in messages:
-            message.home.live -= 1
-            gone += len(message.body) + RECORDS_SIZE
-            if message.extra is not None:
-                gone += message.extra.size
-        self.live_bytes -= gone
+        self.house(queue, message, size)
 
     def purge(self, queue: Stock) -> None:
         """All messages of a queue that are not leased are about to go."""
+        self.shrunk = True
         for home in self._by_queue.get(queue.number, {}).values():
             home.live = 0
-        kept = 0
         for message in queue.leases:
             message.home.live += 1
-            kept += message.size
-        gone = queue.ready + queue.delayed
-        self.live_bytes -= queue.bytes - kept + gone * RECORDS_SIZE
 
     # -- dead letters ----------------------------------------------------------------------------------------------
 
-    def die(self, message: Message) -> None:
-        """A message has become a dead letter."""
-        message.home.live -= 1
-        message.home.dead += 1
-
-    def move_dead(self, queue: Stock, message: Message) -> None:
-        """A dead letter was written down again."""
-        message.home.dead -= 1
+    def house_dead(self, queue: Stock, message: Message, size: int) -> None:
+        """A dead letter is written down for the first time, in `size` bytes."""
         message.home = home = self.of(queue)
         home.dead += 1
+        home.write(1, size)
 
-    def bury(self, letters: Iterable[DeadLetter]) -> None:
-        """Dead letters are gone."""
-        for letter in letters:
-            letter.message.home.dead -= 1
-            self.live_bytes -= letter.message.size + RECORDS_SIZE
+    def move_dead(self, queue: Stock, message: Message, size: int) -> None:
+        """A dead letter is written down again."""
+        message.home.dead -= 1
+        self.house_dead(queue, message, size)
 
     def clear_dead(self, queue: Stock) -> None:
         """All dead letters of a queue are about to go."""
+        self.shrunk = True
         for home in self._by_queue.get(queue.number, {}).values():
             home.dead = 0
-        self.live_bytes -= queue.dead.size + len(queue.dead) * RECORDS_SIZE
-
-    def revive(self, home: AnyHome) -> None:
-        """A dead letter has become a message again."""
-        home.dead -= 1
-        home.live += 1
 
     # -- queues and exchanges --------------------------------------------------------------------------------------
 
@@ -142,14 +121,9 @@ class Homes:
         """A queue was written down (now, or in a certain segment)."""
         self._queues[number] = self.segment if segment is None else segment
 
-    def forget(self, queue: Stock) -> None:
-        """A queue is about to go, with all that is in it."""
-        messages = len(queue.live) + len(queue.dead)
-        self.live_bytes -= queue.bytes + queue.dead.size + messages * RECORDS_SIZE
-        self.forget_number(queue.number)
-
-    def forget_number(self, number: int) -> None:
-        """A queue is gone."""
+    def forget(self, number: int) -> None:
+        """A queue is gone, with all that was in it."""
+        self.shrunk = True
         self._queues.pop(number, None)
         self._now.pop(number, None)
         for segment in self._by_queue.pop(number, {}):
@@ -172,6 +146,16 @@ class Homes:
     def holds_exchange(self, name: bytes, segment: int) -> bool:
         """Whether an exchange was last written down in a segment."""
         return self._exchanges.get(name) == segment
+
+    def live_size(self) -> int:
+        """About how many bytes would be left if only what is needed were written. It takes a look at every home."""
+        self.shrunk = False
+        return sum(
+            home.size * (home.live + home.dead) // home.written
+            for homes in self._by_segment.values()
+            for home in homes.values()
+            if home.written
+        )
 
     def is_needed(self, segment: int, now: int) -> bool:
         """Whether something that is to be known still is written in a segment and nowhere later."""

@@ -338,8 +338,9 @@ class Journal:
     # -- writing and syncing ---------------------------------------------------------------------------------------
 
     def _write(self, batch: bytes) -> None:
-        if self._offset + len(batch) + _RESERVE > self._allocated:
-            self._allocate(len(batch) + _RESERVE)
+        if self._offset + len(batch) + _RESERVE + _STEP // 2 > self._allocated:
+            # Ahead of need, so that puts rarely have to ask.
+            self._allocate(len(batch) + _RESERVE + _STEP)
             if self.failure is not None:
                 return
         try:

@@ -134,9 +134,7 @@ class Recovery:
             raise JournalDamagedError(msg)
         if abs(self._skew) >= _STEP:
             shift(queue, self._skew)
-        letters = [letter.message for letter in queue.letters.values()]
-        size = sum(message.size for message in (*queue.messages.values(), *letters))
-        self.homes.finish(queue.number, settings.dedupe, size, len(queue.messages) + len(letters))
+        self.homes.finish(queue.number, settings.dedupe)
 
     def moment(self) -> int:
         """When the last batch was written, by the wall clock, in milliseconds since the epoch."""

@@ -99,6 +99,7 @@ class Replay:
             Kind.EXCHANGE_BOUND: self._exchange_bound,
             Kind.EXCHANGE_UNBOUND: self._exchange_unbound,
             Kind.PUT: self._put,
+            Kind.PUT_AGAIN: self._put_again,
             Kind.MESSAGE: self._message,
             Kind.DUPLICATE: self._duplicate,
             Kind.LEASED: self._leased,
@@ -141,7 +142,7 @@ class Replay:
                 continue
             if kind == Kind.DELETED:
                 queues.pop(number, None)
-                self._homes.forget_number(number)
+                self._homes.forget(number)
                 continue
             queue = queues.get(number)
             if queue is None:
@@ -228,6 +229,7 @@ class Replay:
         body_at = at + count * fmt.ID_SIZE
         home = self._homes.at(queue.number, self._segment)
         home.live += count
+        home.write(count, len(payload) + fmt.RECORD_HEAD.size)
         messages = queue.messages
         for size in sizes:
             id = payload[at : at + fmt.ID_SIZE]
@@ -243,6 +245,29 @@ class Replay:
         counters.entered = max(counters.entered, order - 1)
         queue.last_id = max(queue.last_id, payload[at - fmt.ID_SIZE : at])
 
+    def _put_again(self, queue: QueueImage, payload: bytes) -> None:
+        (count,) = fmt.PUT_AGAIN.unpack_from(payload)
+        numbers = unpack_from(f"<{count}Q{count}q{count}I", payload, fmt.PUT_AGAIN.size)
+        at = fmt.PUT_AGAIN.size + 20 * count
+        body_at = at + count * fmt.ID_SIZE
+        home = self._homes.at(queue.number, self._segment)
+        home.live += count
+        home.write(count, len(payload) + fmt.RECORD_HEAD.size)
+        messages = queue.messages
+        for place in range(count):
+            id = payload[at : at + fmt.ID_SIZE]
+            at += fmt.ID_SIZE
+            size = numbers[2 * count + place]
+            message = Message(b"", id, payload[body_at : body_at + size], 0, numbers[count + place], None)
+            body_at += size
+            message.order = numbers[place]
+            message.home = home
+            before = messages.get(id)
+            if before is not None:
+                before.home.live -= 1
+            messages[id] = message
+        queue.counters.entered = max(queue.counters.entered, *numbers[:count])
+
     def _message(self, queue: QueueImage, payload: bytes) -> None:
         message, flags = decode_message(payload, 0)
         message.home = home = self._homes.at(queue.number, self._segment)
@@ -250,6 +275,7 @@ class Replay:
         if before is not None:
             before.home.live -= 1
         home.live += 1
+        home.write(1, len(payload) + fmt.RECORD_HEAD.size)
         queue.messages[message.id] = message
         counters = queue.counters
         counters.entered = max(counters.entered, message.order)
@@ -401,6 +427,7 @@ class Replay:
             before.message.home.dead -= 1
         message.home = home = self._homes.at(queue.number, self._segment)
         home.dead += 1
+        home.write(1, len(payload) + fmt.RECORD_HEAD.size)
         queue.letters[number] = letter
 
     def _dead_removed(self, queue: QueueImage, payload: bytes) -> None:
