@@ -28,7 +28,8 @@ class Fault:
         times: how often; below 0 always.
         skip: how many calls go well before.
         half: write half of what is asked before it fails.
-        hold: wait as long as the test holds it.
+        hold: wait, before that, until there are other orders.
+        count: tell of each call.
     """
 
     call: str
@@ -37,6 +38,7 @@ class Fault:
     skip: int = 0
     half: bool = False
     hold: bool = False
+    count: bool = False
 
 
 class Disk:
@@ -69,7 +71,7 @@ class Disk:
         return [json.loads(line) for line in path.read_text().splitlines()]
 
     def happened(self, event: str, call: str) -> int:
-        """How often a call has failed (`failed`) or was held (`held`) under the present orders."""
+        """How often a call was `failed`, `held` or `counted` under the present orders."""
         return sum((line["event"], line["call"], line["order"]) == (event, call, self._orders) for line in self.trace())
 
     def wait_for(self, event: str, call: str) -> None:

@@ -7,7 +7,6 @@ left after a power cut.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import importlib
 import json
@@ -44,10 +43,10 @@ class FaultyDisk:
                 self._note("held", call)
                 while self._due(call, again=True):
                     time.sleep(0.003)
-                with contextlib.suppress(OSError):
-                    if os.fstat(fd).st_ino == inode:
-                        return real(fd, *args)
-                self._note("swapped", call)
+                if not _is(fd, inode):
+                    self._note("swapped", call)
+            if fault is not None and fault.count:
+                self._note("counted", call)
             if fault is not None and fault.error:
                 self._note("failed", call)
                 if fault.half:
@@ -102,6 +101,14 @@ class FaultyDisk:
     def _note(self, event: str, call: str) -> None:
         line = json.dumps({"event": event, "call": call, "order": self._order["number"]})
         os.write(self._trace, line.encode() + b"\n")
+
+
+def _is(fd: int, inode: int) -> bool:
+    """Whether the descriptor is still that of the same file."""
+    try:
+        return os.fstat(fd).st_ino == inode
+    except OSError:
+        return False
 
 
 def main() -> None:
