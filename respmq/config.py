@@ -25,6 +25,8 @@ T = TypeVar("T")
 #: How much alike a variable and a setting have to be (of 1) for the one to be a mistyped other.
 _NEARLY = 0.87
 
+#: What `int` takes is more: blanks, underscores, a plus sign, the digits of all scripts.
+_NUMBER = re.compile("-?[0-9]{1,20}")
 _MEMORY_UNITS = {"": 1, "b": 1, "k": 1000, "kb": 1 << 10, "m": 1000**2, "mb": 1 << 20, "g": 1000**3, "gb": 1 << 30}
 
 
@@ -109,12 +111,8 @@ class Number(SettingKind[int]):
 
     def read(self, text: str) -> int:
         """The number."""
-        try:
-            value = int(text)
-        except ValueError:
-            value = self.least - 1
-        if self.least <= value <= self.most:
-            return value
+        if _NUMBER.fullmatch(text) is not None and self.least <= int(text) <= self.most:
+            return int(text)
         msg = f"a number from {self.least} to {self.most} is wanted"
         raise ValueError(msg)
 
@@ -225,7 +223,7 @@ class Config:
     maxclients: int = _setting(_CLIENTS, 10_000, Number(1, 1_000_000), "Most connections at a time.")
     timeout: int = _setting(_CLIENTS, 0, Duration(), "Close a connection that is idle for this long; 0 never.")
     heartbeat: int = _setting(
-        _CLIENTS, 5_000, Duration(), "Find out within about this long that a peer has vanished (TCP keepalive); 0 off."
+        _CLIENTS, 5_000, Duration(), "Find out within about twice this long that a peer has vanished (TCP); 0 off."
     )
     auto_declare: bool = _setting(
         _MESSAGES, False, YesNo(), "Let QPUT and QLEASE declare unknown queues with the defaults."

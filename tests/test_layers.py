@@ -19,7 +19,7 @@ import pytest
 ROOT = Path(__file__).parent.parent / "respmq"
 
 #: The modules of `respmq.server` that do I/O; the others are the sessions and what they share, and do none.
-LOOP = {"server.poller", "server.connection", "server.reactor", "server.safekeeping"}
+LOOP = {"server.poller", "server.heartbeat", "server.connection", "server.reactor", "server.safekeeping"}
 
 BASICS = {"errors", "durations", "globs", "pending"}
 MAY_IMPORT: dict[str, set[str]] = {
@@ -42,7 +42,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "client": {"resp", *BASICS},
     "redis": {"errors"},
     "testing": {"app", "client", "config", "errors"},
-    "cli": {"version", "app", "sessions", "client", "journal", "metrics", "config", "configfile", "commands", *BASICS},
+    "cli": {"version", "app", "sessions", "client", "engine", "journal", "metrics", "config", "configfile", "commands"}
+    | {"core", *BASICS},
     "main": {"cli"},
 }
 

@@ -85,6 +85,7 @@ def demo() -> None:
         raise click.ClickException(msg) from None
     # So that the broker is ended too.
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(1))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with _broker() as port, redis.Redis("127.0.0.1", port, protocol=2) as client:
         click.echo(f"A broker listens on 127.0.0.1:{port} for as long as this demo runs. A redis-cli session with it:")
         try:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import random
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -49,6 +50,13 @@ def _held(folder: Path) -> Generator[None]:
         yield
     finally:
         held.release()
+
+
+def _in_utf8(stream: TextIO) -> TextIO:
+    """A standard stream, whatever the locale says."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(encoding="utf-8", errors="strict")
+    return stream
 
 
 @click.command()
@@ -109,7 +117,7 @@ def export(folder: Path) -> None:
         recovery = Recovery(folder)
         for _ in recovery.read():
             pass
-        out = sys.stdout
+        out = _in_utf8(sys.stdout)
         for line in export_lines(recovery.image):
             out.write(line + "\n")
 
@@ -129,7 +137,7 @@ def import_(folder: Path) -> None:
         if folder.is_dir() and any(folder.iterdir()):
             msg = f"{folder} is not empty: name a new folder"
             raise JournalError(msg)
-        image = import_lines(sys.stdin)
+        image = import_lines(_in_utf8(sys.stdin))
         queues = len(image.queues)
         messages = sum(len(queue.messages) + len(queue.letters) for queue in image.queues.values())
         _write(folder, image)

@@ -17,6 +17,7 @@ from respmq.commands.context import Context
 from respmq.commands.describe import shown_name
 from respmq.commands.registry import command
 from respmq.commands.replies import VERBATIM
+from respmq.core.stats import QueueStats
 from respmq.resp.writer import Verbatim
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 Section = dict[str, object]
 
 _DAY = 86_400
+
+#: Of how many queues INFO tells: to tell of very many would keep everybody waiting.
+_MOST_QUEUES = 2_000
+_QUEUE_FIELDS = [field.name for field in dataclasses.fields(QueueStats) if field.name != "name"]
 
 
 def _server(ctx: Context) -> Section:
@@ -154,14 +159,15 @@ def _keyspace(ctx: Context) -> Section:
 
 
 def _queues(ctx: Context) -> Section:
-    """A line for each queue. A `:` in its name is written `%3A`, since it ends the name of a line."""
+    """A line for each of the first queues. A `:` in its name is written `%3A`, since it ends the name of a line."""
     lines: Section = {}
-    for name in ctx.engine.names():
-        stats = dataclasses.asdict(ctx.engine.stats(name))
-        del stats["name"]
-        stats["oldest_ready_age"] = stats["oldest_ready_age"] or 0
-        values = ",".join(f"{key}={value}" for key, value in stats.items())
+    names = ctx.engine.names()
+    for name in names[:_MOST_QUEUES]:
+        stats = ctx.engine.stats(name)
+        values = ",".join(f"{field}={getattr(stats, field) or 0}" for field in _QUEUE_FIELDS)
         lines[f"queue_{name.decode().replace(':', '%3A')}"] = values
+    if len(names) > _MOST_QUEUES:
+        lines["queues_left_out"] = len(names) - _MOST_QUEUES
     return lines
 
 

@@ -25,6 +25,9 @@ _CATEGORIES = ("connection",)
 _ALL = "O(N) with N commands"
 _SOME = "O(N) with N names"
 
+#: Clients ask for a few or, without names, for all.
+_MOST_NAMES = 500
+
 container("COMMAND", summary="A container for commands on the commands.", group="server", categories=_CATEGORIES)
 
 Names = Annotated[bytes, BLOB, NONE_NEEDED, Described("All if there is none; `client|list` for a subcommand.")]
@@ -60,6 +63,9 @@ def command_count(ctx: Context) -> int:
 )
 def command_info_(ctx: Context, *command_names: Names) -> list[Answer]:
     """Describes commands."""
+    if len(command_names) > _MOST_NAMES:
+        msg = f"COMMAND INFO takes at most {_MOST_NAMES} names, these are {len(command_names)}: ask for some at a time"
+        raise InvalidRequestError(msg)
     table = ctx.server.table
     return [_info(table, name) for name in _asked(command_names) or _top_names(table)]
 
@@ -76,7 +82,7 @@ def command_docs_(ctx: Context, *command_names: Names) -> dict[str, Answer]:
     """Documents commands, for redis-cli's hints and HELP."""
     table = ctx.server.table
     found: dict[str, Answer] = {}
-    for name in _asked(command_names) or _top_names(table):
+    for name in dict.fromkeys(_asked(command_names)) or _top_names(table):
         spec, its_container = _find(table, name)
         if its_container is not None:
             found[its_container.name.lower()] = container_docs(its_container, spec)

@@ -126,7 +126,7 @@ def qack(ctx: Context, queue: QueueName, *leases: Lease) -> int:
     "QNACK",
     group="message",
     reply=INTEGER.saying("integer: 1, or 0 if the lease is stale"),
-    errors=("NOQUEUE", "INVALIDNAME"),
+    errors=("NOQUEUE", "INVALIDNAME", "TOOBIG"),
     flags=("write", "fast"),
 )
 def qnack(

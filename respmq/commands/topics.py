@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from respmq.resp.writer import Answer
 
 _PATTERN = Bytes("pattern")
+#: What client libraries ask with for all topics, in Redis' words.
+_ALL = b"*"
 _COUNTS = ANY.saying("array of topics, each followed by the number of its subscriptions")
 
 Topic = Annotated[bytes, BLOB, Described("Words, separated by dots.")]
@@ -154,8 +156,8 @@ container("PUBSUB", summary="A container for commands on subscriptions.", group=
 def pubsub_channels(
     ctx: Context, pattern: Annotated[bytes | None, _PATTERN, Described("Only topics that match it.")] = None
 ) -> list[bytes]:
-    """Returns the topics to which somebody has subscribed by name."""
-    return ctx.engine.topics.channels.names(pattern)
+    """Returns the topics to which somebody has subscribed by name; all of them for a lone `*`, as in Redis."""
+    return ctx.engine.topics.channels.names(None if pattern == _ALL else pattern)
 
 
 @command("PUBSUB NUMSUB", group="topic", reply=_COUNTS, flags=("pubsub",), complexity="O(N) with N topics")
@@ -182,8 +184,8 @@ def pubsub_numpat(ctx: Context) -> int:
 def pubsub_shardchannels(
     ctx: Context, pattern: Annotated[bytes | None, _PATTERN, Described("Only topics that match it.")] = None
 ) -> list[bytes]:
-    """Returns the topics to which somebody has subscribed with SSUBSCRIBE."""
-    return ctx.engine.topics.shards.names(pattern)
+    """Returns the topics to which somebody has subscribed with SSUBSCRIBE; all of them for a lone `*`, as in Redis."""
+    return ctx.engine.topics.shards.names(None if pattern == _ALL else pattern)
 
 
 @command("PUBSUB SHARDNUMSUB", group="topic", reply=_COUNTS, flags=("pubsub",), complexity="O(N) with N topics")

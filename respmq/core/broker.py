@@ -7,8 +7,9 @@ that nothing has changed. Names, ids, tokens and bodies are bytes, durations and
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from respmq.core.bounds import MOST_LEASED, MOST_SHOWN, fitting
 from respmq.core.consumers import Consumer
 from respmq.core.deadlines import WAITER_RANK
 from respmq.core.directory import Directory
@@ -29,17 +30,19 @@ if TYPE_CHECKING:
     from respmq.core.consumers import Sink
     from respmq.core.facts import Recorder
     from respmq.core.image import BrokerImage
-    from respmq.core.model import Extra
+    from respmq.core.model import DeadLetter, Extra
     from respmq.core.queue import Queue
     from respmq.core.waiting import Deliveries, LeaseWait
 
-#: More than islice takes it can't be asked for.
-_MOST_ITEMS = (1 << 63) - 1
+#: So many messages can't be passed over, and islice doesn't take much larger numbers.
+_MOST_OFFSET = 1 << 62
 
 #: How many deaths one call of `serve` announces, and how many times it hands out messages.
 ANNOUNCE_AT_ONCE = 100
 SERVE_AT_ONCE = 1_000
 _UNLIMITED_BUDGET = 1 << 62
+
+T = TypeVar("T")
 
 
 class Broker(Directory):
@@ -124,6 +127,7 @@ class Broker(Directory):
     def _run_until(self, now: int) -> int | None:
         hub = self._hub
         deadlines = hub.deadlines
+        hub.work_off()
         while hub.budget > 0:
             when = deadlines.next()
             if hub.agenda and (when is None or when > hub.now or deadlines.next_rank() == WAITER_RANK):
@@ -141,7 +145,7 @@ class Broker(Directory):
             self.serve()
         hub.now = max(hub.now, now)
         hub.dig()
-        if hub.graveyard or hub.agenda:
+        if hub.graveyard or hub.agenda or hub.chores:
             return hub.now
         return deadlines.next()
 
@@ -235,7 +239,7 @@ class Broker(Directory):
         request: tuple[bytes, bytes] | None = None,
         full: bool = False,  # noqa: FBT001, FBT002 - by place: a keyword would cost a tenth of the call
     ) -> Deliveries | LeaseWait:
-        """Lease up to `count` messages from the queues in the order given.
+        """Lease up to `count` messages from the queues in the order given, or as many as one reply may hold.
 
         Args:
             names: at least one queue.
@@ -248,6 +252,8 @@ class Broker(Directory):
         Raises:
             QueueNotFoundError: one of the queues doesn't exist; nothing was leased.
         """
+        if count > MOST_SHOWN:
+            count = min(count, MOST_SHOWN if full else MOST_LEASED)
         if len(names) == 1 and request is None:
             # The common case, kept short.
             queue = self._queues.get(names[0])
@@ -374,16 +380,24 @@ class Broker(Directory):
 
         Raises:
             QueueNotFoundError: no such queue.
+            TooBigError: the error is above `max_message_size`.
         """
-        return self.find(name).fail(token, delay, error)
+        queue = self.find(name)
+        if error is not None:
+            self._check_size(len(error), "error")
+        return queue.fail(token, delay, error)
 
     def reject(self, name: bytes, token: bytes, error: bytes | None = None) -> int:
         """Settle a lease by letting its message die. 0: it was stale.
 
         Raises:
             QueueNotFoundError: no such queue.
+            TooBigError: the error is above `max_message_size`.
         """
-        return self.find(name).reject(token, error)
+        queue = self.find(name)
+        if error is not None:
+            self._check_size(len(error), "error")
+        return queue.reject(token, error)
 
     def release(self, name: bytes, token: bytes, delay: int | None = None) -> int:
         """Settle a lease as if it had not been: the message stands where it stood. 0: it was stale.
@@ -404,10 +418,12 @@ class Broker(Directory):
     def peek(self, name: bytes, state: int, count: int, offset: int) -> list[Description]:
         """Descriptions of messages in `state`, in the order in which they are handed out, fall due or expire.
 
+        There are at most `count` of them, and no more than one reply may hold.
+
         Raises:
             QueueNotFoundError: no such queue.
         """
-        return [describe_live(m) for m in islice(self.find(name).peek(state), offset, min(offset + count, _MOST_ITEMS))]
+        return [describe_live(m) for m in fitting(_part(self.find(name).peek(state), offset, count), _message_size)]
 
     def show(self, name: bytes, id: bytes) -> Description | None:
         """The description of a message by its id: the live one, else the latest dead one, else None.
@@ -433,14 +449,12 @@ class Broker(Directory):
     # -- dead letters ----------------------------------------------------------------------------------------------
 
     def dead_letters(self, name: bytes, count: int, offset: int = 0) -> list[Description]:
-        """Descriptions of dead letters, oldest first.
+        """Descriptions of dead letters, oldest first: at most `count`, and no more than one reply may hold.
 
         Raises:
             QueueNotFoundError: no such queue.
         """
-        return [
-            describe_dead(letter) for letter in islice(self.find(name).dead, offset, min(offset + count, _MOST_ITEMS))
-        ]
+        return [describe_dead(letter) for letter in fitting(_part(self.find(name).dead, offset, count), _letter_size)]
 
     def dead_count(self, name: bytes) -> int:
         """How many dead letters a queue has.
@@ -451,15 +465,17 @@ class Broker(Directory):
         return len(self.find(name).dead)
 
     def pop_dead(self, name: bytes, count: int = 1) -> list[Description]:
-        """Remove the oldest dead letters and return their descriptions.
+        """Remove the oldest dead letters and return their descriptions: at most `count`, as many as one reply may hold.
 
         Raises:
             QueueNotFoundError: no such queue.
         """
-        return [describe_dead(letter) for letter in self.find(name).pop_dead(count)]
+        queue = self.find(name)
+        fit = len(fitting(_part(queue.dead, 0, count), _letter_size))
+        return [describe_dead(letter) for letter in queue.pop_dead(fit)]
 
     def replay_dead(self, name: bytes, ids: tuple[bytes, ...] = ()) -> int:
-        """Put dead letters (all without ids) back into the queue and return how many.
+        """Put dead letters (without ids the oldest MOST_REPLAYED) back into the queue and return how many.
 
         Raises:
             QueueNotFoundError: no such queue.
@@ -476,9 +492,9 @@ class Broker(Directory):
 
     # -- limits ----------------------------------------------------------------------------------------------------
 
-    def _check_size(self, size: int) -> None:
+    def _check_size(self, size: int, what: str = "message") -> None:
         if size > self.max_message_size:
-            msg = f"the message is {size} bytes, max-message-size allows {self.max_message_size}"
+            msg = f"the {what} is {size} bytes, max-message-size allows {self.max_message_size}"
             raise TooBigError(msg)
 
     def _has_room(self, size: int) -> bool:
@@ -511,6 +527,19 @@ class Broker(Directory):
         Raises:
             PersistenceError: there is none.
         """
+
+
+def _part(items: Iterable[T], offset: int, count: int) -> Iterable[T]:
+    """At most `count` of the items behind the first `offset` ones, and no more than are shown at a time."""
+    return islice(items, min(offset, _MOST_OFFSET), min(offset, _MOST_OFFSET) + min(count, MOST_SHOWN))
+
+
+def _message_size(message: Message) -> int:
+    return message.size
+
+
+def _letter_size(letter: DeadLetter) -> int:
+    return letter.message.size + len(letter.error or b"")
 
 
 def _check_delay(delay: int, queue_ttl: int | None, own_ttl: int | None) -> None:

@@ -29,10 +29,10 @@ class Sink(Protocol):
 class Consumer:
     """A consumer of one queue. While it has room it stands in the queue's line; served, it goes to the end.
 
-    `tag` is unique among all consumers of the broker.
+    `tag` is unique among all consumers of the broker. While it is `held` nothing is delivered to it, room or not.
     """
 
-    __slots__ = ("_next_number", "_sink", "_unsettled", "full", "number", "prefetch", "queue", "tag")
+    __slots__ = ("_next_number", "_sink", "_unsettled", "full", "held", "number", "prefetch", "queue", "tag")
 
     def __init__(
         self, tag: bytes, queue: Queue, prefetch: int, sink: Sink, next_number: Callable[[], int], *, full: bool
@@ -41,6 +41,7 @@ class Consumer:
         self.queue = queue
         self.prefetch = prefetch
         self.full = full
+        self.held = False
         self.number = 0
         self._sink = sink
         self._next_number = next_number
@@ -69,7 +70,18 @@ class Consumer:
     def ended(self, token: bytes) -> None:
         """A lease that it held is over: there is room again."""
         self._unsettled.pop(token, None)
-        if self in self.queue.consumers and self not in self.queue.takers:
+        if self in self.queue.consumers and self not in self.queue.takers and not self.held:
+            self._join()
+
+    def hold(self) -> None:
+        """Leave the line: what it was sent has to be taken first. Its leases stay, and their time runs."""
+        self.held = True
+        self.queue.takers.pop(self, None)
+
+    def go_on(self) -> None:
+        """Stand at the end of the line again, if there is room."""
+        self.held = False
+        if self not in self.queue.takers and len(self._unsettled) < self.prefetch:
             self._join()
 
     def keeps(self, token: bytes) -> bool:
@@ -84,10 +96,11 @@ class Consumer:
         self._sink.cancelled(self, f"queue '{queue.name.decode()}' was deleted")
 
     def remove(self) -> int:
-        """Give back all leases, as failures; returns how many there were."""
+        """Give back all leases, as failures; returns how many there were. Of very many, the last ones take a while."""
         self._leave()
         tokens = list(self._unsettled)
-        return sum(self.queue.fail(token, None, REMOVED) for token in tokens)
+        self.queue.fail_many(tokens, REMOVED)
+        return len(tokens)
 
     def _join(self) -> None:
         self.number = self._next_number()

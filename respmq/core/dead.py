@@ -6,12 +6,13 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from respmq.core.hub import MESSAGE_OVERHEAD
+from respmq.core.weight import ERROR_OVERHEAD, LETTER_OVERHEAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from respmq.core.hub import Hub
-    from respmq.core.model import DeadLetter
+    from respmq.core.model import DeadLetter, Message
 
 
 class DeadLetters:
@@ -20,7 +21,7 @@ class DeadLetters:
     `added` counts all deaths, `dropped` the letters that had to go because there were MAXDEAD.
     """
 
-    __slots__ = ("_by_id", "_hub", "_letters", "_most", "_used", "added", "dropped")
+    __slots__ = ("_by_id", "_hub", "_letters", "_most", "_used", "added", "dropped", "size")
 
     def __init__(self, most: int, hub: Hub) -> None:
         self._most = most
@@ -29,12 +30,9 @@ class DeadLetters:
         self._by_id: dict[bytes, list[int]] = {}
         #: What the letters count for `maxmemory`.
         self._used = 0
+        #: Bytes of bodies, headers and attachments.
+        self.size = 0
         self.added = self.dropped = 0
-
-    @property
-    def size(self) -> int:
-        """Bytes of bodies, headers and attachments."""
-        return self._used - len(self._letters) * MESSAGE_OVERHEAD
 
     def __len__(self) -> int:
         return len(self._letters)
@@ -46,9 +44,8 @@ class DeadLetters:
         """Add the newest one, whose message is counted as used already; returns what had to go for it."""
         self.added += 1
         letter.number = self.added
-        self._used += letter.message.size + MESSAGE_OVERHEAD
-        self._letters[self.added] = letter
-        self._by_id.setdefault(letter.message.id, []).append(self.added)
+        self._keep(letter)
+        self._hub.used -= _weight(letter.message)
         dropped = self.pop(len(self._letters) - self._most)
         self.dropped += len(dropped)
         return dropped
@@ -65,11 +62,7 @@ class DeadLetters:
     def load(self, letters: Iterable[DeadLetter], added: int, dropped: int) -> None:
         """Take over letters that have their numbers, the oldest first, in place of none."""
         for letter in letters:
-            self._letters[letter.number] = letter
-            self._by_id.setdefault(letter.message.id, []).append(letter.number)
-            used = letter.message.size + MESSAGE_OVERHEAD
-            self._used += used
-            self._hub.used += used
+            self._keep(letter)
         self.added = added
         self.dropped = dropped
 
@@ -82,13 +75,10 @@ class DeadLetters:
         numbers = self._by_id.get(id)
         return self._letters[numbers[-1]] if numbers else None
 
-    def take_for_replay(self, id: bytes, *, latest: bool) -> DeadLetter | None:
-        """Remove the latest or the oldest letter with this id and return it, or None. Its message stays counted."""
+    def take(self, id: bytes, *, latest: bool) -> DeadLetter | None:
+        """Remove the latest or the oldest letter with this id and return it, or None."""
         letters = self._remove(id, -1 if latest else 0)
-        if not letters:
-            return None
-        self._hub.used += letters[0].message.size + MESSAGE_OVERHEAD
-        return letters[0]
+        return letters[0] if letters else None
 
     def remove(self, ids: tuple[bytes, ...]) -> list[DeadLetter]:
         """Remove and return the letters with these ids."""
@@ -105,8 +95,21 @@ class DeadLetters:
         self._hub.bury(self._letters, self._by_id)
         self._letters = OrderedDict()
         self._by_id = {}
-        self._used = 0
+        self._used = self.size = 0
         return count
+
+    def _keep(self, letter: DeadLetter) -> None:
+        self._letters[letter.number] = letter
+        self._by_id.setdefault(letter.message.id, []).append(letter.number)
+        self._count(letter, 1)
+
+    def _count(self, letter: DeadLetter, sign: int) -> None:
+        used = _weight(letter.message) + LETTER_OVERHEAD
+        if letter.error is not None:
+            used += ERROR_OVERHEAD + len(letter.error)
+        self.size += sign * letter.message.size
+        self._used += sign * used
+        self._hub.used += sign * used
 
     def _remove(self, id: bytes, place: int) -> list[DeadLetter]:
         """Remove one of the letters with this id; returns it, or nothing if there is none."""
@@ -116,7 +119,9 @@ class DeadLetters:
         letter = self._letters.pop(numbers.pop(place))
         if not numbers:
             del self._by_id[id]
-        used = letter.message.size + MESSAGE_OVERHEAD
-        self._used -= used
-        self._hub.used -= used
+        self._count(letter, -1)
         return [letter]
+
+
+def _weight(message: Message) -> int:
+    return message.size + MESSAGE_OVERHEAD + message.surplus

@@ -24,6 +24,7 @@ class Exchange:
     def __init__(self, kind: ExchangeKind) -> None:
         self.kind: ExchangeKind = kind
         self.bindings: dict[tuple[bytes, bytes], None] = {}
+        self._keys: dict[bytes, dict[bytes, None]] = {}
         self._by_key: dict[bytes, dict[bytes, None]] = {}
         self._patterns: PatternTrie[bytes] = PatternTrie()
 
@@ -32,6 +33,7 @@ class Exchange:
         if (queue, key) in self.bindings:
             return False
         self.bindings[queue, key] = None
+        self._keys.setdefault(queue, {})[key] = None
         if self.kind == "TOPIC":
             self._patterns.add(key, queue)
         else:
@@ -43,6 +45,10 @@ class Exchange:
         if (queue, key) not in self.bindings:
             return False
         del self.bindings[queue, key]
+        keys = self._keys[queue]
+        del keys[key]
+        if not keys:
+            del self._keys[queue]
         if self.kind == "TOPIC":
             self._patterns.remove(key, queue)
         else:
@@ -51,6 +57,10 @@ class Exchange:
             if not queues:
                 del self._by_key[key]
         return True
+
+    def keys(self, queue: bytes) -> list[bytes]:
+        """The keys with which a queue is bound."""
+        return list(self._keys.get(queue, ()))
 
     def route(self, key: bytes) -> Iterable[bytes]:
         """The queues that get a copy, each once."""
@@ -175,8 +185,8 @@ class Exchanges:
     def forget_queue(self, queue: bytes) -> None:
         """A queue is gone: its bindings go with it."""
         for exchange in self._exchanges.values():
-            for binding in [binding for binding in exchange.bindings if binding[0] == queue]:
-                exchange.unbind(*binding)
+            for key in exchange.keys(queue):
+                exchange.unbind(queue, key)
 
     def _find(self, name: bytes) -> Exchange:
         exchange = self._exchanges.get(name)

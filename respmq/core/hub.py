@@ -11,6 +11,7 @@ from respmq.core.ids import TokenMaker
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from respmq.core.chores import Chore
     from respmq.core.facts import Recorder
     from respmq.core.model import DeadLetter
     from respmq.core.stock import Stock
@@ -70,6 +71,7 @@ class Hub:
     __slots__ = (
         "agenda",
         "budget",
+        "chores",
         "deadlines",
         "graveyard",
         "limit",
@@ -103,6 +105,17 @@ class Hub:
         self.limit = NO_LIMIT
         self.budget = TICK_BUDGET
         self.graveyard: deque[Container] = deque()
+        self.chores: deque[Chore] = deque()
+
+    def work_off(self) -> None:
+        """Do a part of the chores, with half of the budget at most: what is due must go on."""
+        budget = self.budget // 2
+        while self.chores and budget > 0:
+            steps = self.chores[0].work(budget)
+            if steps < budget:
+                self.chores.popleft()
+            budget -= steps
+            self.budget -= steps
 
     def bury(self, *containers: Container) -> None:
         """Free what `containers` hold little by little: a million objects freed at once would stop everybody."""

@@ -187,8 +187,9 @@ class Line:
         """The message that has been ready for the longest, or None."""
         best: Message | None = None
         for level in self._levels.values():
-            only = () if level.only is None else (level.only,)
-            head = next((m for m in chain(only, level.swept, level.fifo) if m.state == READY), None)
+            head = level.only
+            if head is None or head.state != READY:
+                head = next((m for m in chain(level.swept, level.fifo) if m.state == READY), None)
             for message in (head, *(m for _, m in level.returned if m.state == READY)):
                 if message is not None and (best is None or message.since < best.since):
                     best = message

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
+from respmq.core.weight import extra_overhead
 from respmq.errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class QueueSettings:
 class Extra:
     """What most messages don't have, kept apart so that those that have none don't pay for it."""
 
-    __slots__ = ("announcement", "attachments", "headers", "size", "ttl")
+    __slots__ = ("announcement", "attachments", "headers", "overhead", "size", "ttl")
 
     def __init__(self, headers: dict[bytes, bytes], attachments: tuple[bytes, ...], ttl: int | None) -> None:
         self.headers = headers
@@ -77,6 +78,8 @@ class Extra:
         #: Whether the message is a copy of the announcement of a death: its own death is not announced.
         self.announcement = False
         self.size = sum(len(k) + len(v) for k, v in headers.items()) + sum(map(len, attachments))
+        #: What it takes beside these bytes.
+        self.overhead = extra_overhead(len(headers), len(attachments), ttl=ttl is not None)
 
 
 class Home(Protocol):
@@ -92,7 +95,8 @@ class Message:
 
     `since` is when the message became ready, `expires_at` the end of its TTL while it waits (0: none), `order` the
     number of its last entry into the queue at the back: of two messages of one priority the one with the smaller number
-    is handed out first. `home` belongs to who records the facts, and says where the message was written down.
+    is handed out first. `home` belongs to who records the facts, and says where the message was written down. `surplus`
+    is what the message takes in memory beside its bytes and what the usual message takes.
     """
 
     __slots__ = (
@@ -110,6 +114,7 @@ class Message:
         "queue",
         "since",
         "state",
+        "surplus",
     )
 
     def __init__(self, queue: bytes, id: bytes, body: bytes, priority: int, now: int, extra: Extra | None) -> None:
@@ -119,7 +124,7 @@ class Message:
         self.priority = priority
         self.enqueued_at = self.since = now
         self.extra = extra
-        self.attempt = self.deadline = self.expires_at = self.order = 0
+        self.attempt = self.deadline = self.expires_at = self.order = self.surplus = 0
         self.state: State = READY
         self.lease: bytes | None = None
         self.home: Home

@@ -5,18 +5,26 @@ Each method checks what has to be checked, then changes states by the methods of
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from respmq.core.hub import MESSAGE_OVERHEAD
+from respmq.core.bounds import MOST_BYTES, MOST_REPLAYED
+from respmq.core.chores import Failures
+from respmq.core.hub import MESSAGE_OVERHEAD, TICK_BUDGET
+from respmq.core.leases import Leases
 from respmq.core.model import DELAYED, GONE, LEASED, READY, DeadLetter, Extra, Message
 from respmq.core.stock import Stock
+from respmq.core.weight import remembered
 from respmq.errors import QueueFullError, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from respmq.core.facts import Return
     from respmq.core.requests import Request
+
+#: To take the next of the leases with an own length takes about as long as to look at so many messages.
+_ORDERED_COST = 16
 
 
 class Queue(Stock):
@@ -46,12 +54,16 @@ class Queue(Stock):
                 self._hub.recorder.renamed(self)
             until = self.window.add(id, now)
             if until is not None:
+                self._hub.used += remembered(id)
                 self._alarm.arm(until)
         message = Message(self.name, id, body, priority, now, extra)
         self.live[id] = message
         self.enqueued += 1
         self.bytes += message.size
         self._hub.used += message.size + MESSAGE_OVERHEAD
+        surplus = self._whole_surplus(message) if chosen or extra is not None else self._each
+        if surplus:
+            self._add_surplus(message, surplus)
         self._enter(message, delay)
         if self._hub.recorder is not None:
             self._hub.recorder.stored(self, message, chosen=chosen)
@@ -120,12 +132,16 @@ class Queue(Stock):
     # -- leasing and settling --------------------------------------------------------------------------------------
 
     def take(self, count: int, duration: int | None, taken: list[Message]) -> None:
-        """Lease up to `count` messages for `duration` (None: ACKTIMEOUT) and append them to `taken`."""
+        """Lease up to `count` messages for `duration` (None: ACKTIMEOUT) and append them to `taken`.
+
+        They are fewer if they come to MOST_BYTES.
+        """
         hub = self._hub
         now = hub.now
         deadline = now + (self.settings.ack_timeout if duration is None else duration)
         leases = self.leases
         begin = len(taken)
+        room = MOST_BYTES
         while count:
             message = self._line.pop()
             if message is None:
@@ -149,6 +165,10 @@ class Queue(Stock):
             taken.append(message)
             self.delivered += 1
             count -= 1
+            if count:
+                room -= len(message.body) if message.extra is None else message.size
+                if room <= 0:
+                    break
         if len(taken) > begin:
             if hub.recorder is not None:
                 hub.recorder.leased(self, taken[begin:] if begin else taken)
@@ -187,6 +207,12 @@ class Queue(Stock):
         message.lease = None
         self._retry(message, delay, error, "failed")
         return 1
+
+    def fail_many(self, tokens: Sequence[bytes], error: bytes) -> None:
+        """Settle leases as failed: the first of them now, very many little by little."""
+        chore = Failures(self, tokens, error)
+        if chore.work(TICK_BUDGET) == TICK_BUDGET:
+            self._hub.chores.append(chore)
 
     def reject(self, token: bytes, error: bytes | None) -> int:
         """Settle a lease by letting its message die."""
@@ -268,33 +294,52 @@ class Queue(Stock):
         hub = self._hub
         if hub.recorder is not None:
             hub.recorder.purged(self)
-        leased = {message.id: message for message in self.leases}
-        leased_bytes = sum(message.size for message in leased.values())
-        hub.used -= self.bytes - leased_bytes + count * MESSAGE_OVERHEAD
-        hub.bury(self.live, *self._line.containers(), *self._delays.clear(), *self._lapsing.clear())
-        hub.bury(self.leases.late)
+        before = self.bytes + self._surplus
+        # Whatever there is less of is walked over.
+        if count < len(self.leases):
+            for message in chain(self._line, self._delays):
+                del self.live[message.id]
+                self.bytes -= message.size
+                self._surplus -= message.surplus
+        else:
+            hub.bury(self.live)
+            self.live = {message.id: message for message in self._leased()}
+            self.bytes = sum(message.size for message in self.live.values())
+            self._surplus = sum(message.surplus for message in self.live.values())
+        hub.used -= before - self.bytes - self._surplus + count * MESSAGE_OVERHEAD
+        hub.bury(*self._line.containers(), *self._delays.clear(), *self._lapsing.clear(), self.leases.late)
         if self._eviction is not None:
             hub.bury(*self._eviction.clear())
-        self.live = leased
-        self.bytes = leased_bytes
         self.ready = self.delayed = 0
         self.leases.late = {}
         self._line.clear()
         return count
 
+    def _leased(self) -> Iterable[Message]:
+        """What is leased, in any order, by a short way: there may be very many."""
+        odd = len(self.leases) - len(self.leases.standard)
+        if not odd:
+            return self.leases.standard.values()
+        if odd * _ORDERED_COST < len(self.live):
+            return self.leases
+        return [message for message in self.live.values() if message.state == LEASED]
+
     def close(self) -> None:
-        """Free everything; the queue is not used afterwards."""
-        self.purge()
-        if self._hub.recorder is not None:
-            self._hub.recorder.deleted(self)
-        for token in list(self.leases.holders):
-            # The holder may be another queue's request.
-            self.leases.end_hold(token)
+        """Free everything; the queue takes no part in anything afterwards."""
         hub = self._hub
+        if hub.recorder is not None:
+            hub.recorder.deleted(self)
+        for token, holder in self.leases.holders.items():
+            # It may be another queue's request.
+            holder.ended(token)
         self.dead.clear()
-        hub.used -= self.bytes + len(self.leases) * MESSAGE_OVERHEAD
-        hub.bury(self.live, *self.leases.containers())
-        hub.bury(*self.window.containers())
+        hub.used -= self.bytes + self._surplus + len(self.live) * MESSAGE_OVERHEAD + self.window.used
+        hub.bury(self.live, *self._line.containers(), *self._delays.clear(), *self._lapsing.clear())
+        hub.bury(*self.leases.containers(), self.leases.holders, *self.window.containers())
+        if self._eviction is not None:
+            hub.bury(*self._eviction.clear())
+        # What is left to be done for the leases of a consumer that has gone finds none.
+        self.leases = Leases()
         hub.agenda.pop(self, None)
         self.requests.clear()
         self._alarm.disarm()
@@ -313,10 +358,15 @@ class Queue(Stock):
     # -- death -----------------------------------------------------------------------------------------------------
 
     def replay(self, ids: tuple[bytes, ...]) -> int:
-        """Put dead letters (all, if no ids are given) back at the end of their priority with a fresh attempt count."""
+        """Put dead letters back at the end of their priority with a fresh attempt count.
+
+        If no ids are given, all of them, but no more than MOST_REPLAYED, the oldest first.
+        """
         count = 0
         for id in ids or [letter.message.id for letter in self.dead]:
-            letter = None if id in self.live else self.dead.take_for_replay(id, latest=bool(ids))
+            if count >= MOST_REPLAYED and not ids:
+                break
+            letter = None if id in self.live else self.dead.take(id, latest=bool(ids))
             if letter is None:
                 continue
             old = letter.message
@@ -324,6 +374,8 @@ class Queue(Stock):
             message.enqueued_at = old.enqueued_at
             self.live[message.id] = message
             self.bytes += message.size
+            self._hub.used += message.size + MESSAGE_OVERHEAD
+            self._add_surplus(message, self._whole_surplus(message))
             self._enter(message, 0)
             if self._hub.recorder is not None:
                 self._hub.recorder.replayed(self, letter, message)

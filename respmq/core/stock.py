@@ -22,6 +22,7 @@ from respmq.core.lazyheap import delays, lapses
 from respmq.core.leases import Leases
 from respmq.core.line import Line
 from respmq.core.model import DELAYED, GONE, LEASED, READY, DeadLetter
+from respmq.core.weight import HEAP_ENTRY, ID_LENGTH, remembered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,6 +53,10 @@ class Stock:
         self.ready: int = 0
         self.delayed: int = 0
         self.bytes: int = 0
+        #: What the live messages have of it in all.
+        self._surplus: int = 0
+        #: What each message has of it because of the settings.
+        self._each = HEAP_ENTRY * ((settings.ttl is not None) + (settings.overflow == "DROPHEAD"))
         self.enqueued: int = 0
         self.acked: int = 0
         self.delivered: int = 0
@@ -113,8 +118,32 @@ class Stock:
                 promoted.append(delayed)
         if promoted and hub.recorder is not None:
             hub.recorder.promoted(self, promoted)
-        self.window.forget(now)
+        self._forget_ids()
         self._rearm()
+
+    def _forget_ids(self) -> None:
+        hub = self._hub
+        for id in self.window.forget(hub.now, hub.budget):
+            hub.budget -= 1
+            hub.used -= remembered(id)
+            message = self.live.get(id)
+            if message is not None and not self.window.put_at(id):
+                # From now on nothing but the message has the id.
+                self._add_surplus(message, len(id) - ID_LENGTH)
+
+    def _add_surplus(self, message: Message, surplus: int) -> None:
+        message.surplus += surplus
+        self._surplus += surplus
+        self._hub.used += surplus
+
+    def _own_surplus(self, message: Message) -> int:
+        """What a message has of it for all but its id, and a dead one in all."""
+        return self._each if message.extra is None else self._each + message.extra.overhead
+
+    def _whole_surplus(self, message: Message) -> int:
+        """What a live message has of it. The bytes of an id that is remembered count there."""
+        surplus = self._own_surplus(message)
+        return surplus if self.window.put_at(message.id) else surplus + len(message.id) - ID_LENGTH
 
     def _rearm(self) -> None:
         moments = (
@@ -149,6 +178,9 @@ class Stock:
         """A message that is in no structure but `live` any more becomes a dead letter."""
         del self.live[message.id]
         self.bytes -= message.size
+        own = self._own_surplus(message)
+        self._add_surplus(message, own - message.surplus)
+        self._surplus -= own
         message.lease = None
         letter = DeadLetter(message, reason, error, self._hub.now)
         dropped = self.dead.add(letter)
@@ -225,6 +257,8 @@ class Stock:
         size = len(message.body) if message.extra is None else message.size
         self.bytes -= size
         self._hub.used -= size + MESSAGE_OVERHEAD
+        if message.surplus:
+            self._add_surplus(message, -message.surplus)
         # A stale entry in a heap may hold the message for a while: not its body.
         message.body = b""
         message.extra = None
@@ -258,9 +292,11 @@ class Stock:
         self.expired_leases = counters.expired_leases
         self.id_maker.load(image.mark, image.last_id)
         self.window.load(image.window, self._hub.now)
+        self._hub.used += self.window.used
         letters = sorted(image.letters.values(), key=lambda letter: letter.number)
         for letter in letters:
             letter.message.queue = self.name
+            letter.message.surplus = self._own_surplus(letter.message)
         self.dead.load(letters, counters.dead, counters.dead_dropped)
         self.live = image.messages
         for place, message in enumerate(sorted(self.live.values(), key=lambda message: message.order)):
@@ -279,6 +315,7 @@ class Stock:
         size = message.size
         self.bytes += size
         self._hub.used += size + MESSAGE_OVERHEAD
+        self._add_surplus(message, self._whole_surplus(message))
         if message.state == LEASED:
             return
         if message.state == READY:

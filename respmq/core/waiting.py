@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from respmq.core.bounds import MOST_BYTES
 from respmq.core.model import Description, Message, describe
 from respmq.errors import QueueNotFoundError
 from respmq.pending import Pending
@@ -22,10 +23,12 @@ Deliveries = list[Message] | list[Description]
 def take(queues: Iterable[Queue], count: int, lease: int | None, request: Request | None) -> list[Message]:
     """Lease up to `count` messages from the queues in their order, on the account of `request`, if there is one."""
     taken: list[Message] = []
+    room = MOST_BYTES
     for queue in queues:
-        if queue.ready and len(taken) < count:
+        if queue.ready and len(taken) < count and room > 0:
             before = len(taken)
             queue.take(count - before, lease, taken)
+            room -= sum(message.size for message in taken[before:])
             if request is not None:
                 request.hold(queue, taken[before:])
     if request is not None and taken:

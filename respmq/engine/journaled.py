@@ -104,8 +104,12 @@ class JournaledEngine(MemoryEngine):
             self._make_worker(),
         )
         journal.preamble = lambda: self._describe(journal.floor)
+        if recovery.shifted and not self._stands_still:
+            journal.encoder.shifted(recovery.shifted)
         self._describe_to(journal, journal.floor)
-        self.compactor = Compactor(journal, self._segment_size, self._queues, self._exchange, self._describe)
+        self.compactor = Compactor(
+            journal, self._segment_size, self._queues, self._exchange, self._exchange_names, self._describe
+        )
         self.journal = journal
         self.record(journal.encoder)
         self.limit_room()
@@ -154,6 +158,9 @@ class JournaledEngine(MemoryEngine):
             if known == name:
                 return exchange, [(self.find(queue).number, key) for queue, key in exchange.bindings]
         return None
+
+    def _exchange_names(self) -> list[bytes]:
+        return [name for name, _ in self.exchanges.all()]
 
     # -- while it serves -------------------------------------------------------------------------------------------
 
@@ -300,6 +307,13 @@ class JournaledEngine(MemoryEngine):
         if self.journal is not None:
             self.journal.make_room(size + _RECORD_SIZE)
             self.limit_room()
+
+    def take_warnings(self) -> list[str]:
+        """What is to be logged since the last call."""
+        if self.journal is None:
+            return []
+        warnings, self.journal.warnings = self.journal.warnings, []
+        return warnings
 
     def close(self) -> None:
         """Write all that has happened, and close the journal: what happens from now on isn't written down."""

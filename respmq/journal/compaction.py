@@ -43,6 +43,7 @@ class Compactor:
         segment_size: about how large its segments become, in bytes.
         queues: all queues by name.
         exchange: the exchange with a name, if it is there, and its bindings as pairs of queue number and key.
+        exchange_names: the names of all exchanges.
         describe: writes down what belongs to no queue, with the number of the first segment that is needed.
     """
 
@@ -52,6 +53,7 @@ class Compactor:
         segment_size: int,
         queues: Mapping[bytes, Stock],
         exchange: Callable[[bytes], tuple[Exchange, list[tuple[int, bytes]]] | None],
+        exchange_names: Callable[[], list[bytes]],
         describe: Callable[[int], None],
     ) -> None:
         self._journal = journal
@@ -60,6 +62,7 @@ class Compactor:
         #: Those that were there when a segment began to be emptied: what is newer has nothing in it.
         self._by_number: dict[int, Stock] = {}
         self._exchange = exchange
+        self._exchange_names = exchange_names
         self._describe = describe
         self._steps: Iterator[None] | None = None
         #: Those that were written down again while the segment is emptied.
@@ -171,6 +174,26 @@ class Compactor:
                 at += size
                 if looked >= _RECORDS_AT_ONCE:
                     looked = 0
+                    yield
+        if segment.damage is not None:
+            self._journal.warn(f"a part of the journal can't be read any more, and is written again: {segment.damage}")
+            yield from self._carry_from_memory(segment.number)
+
+    def _carry_from_memory(self, segment: int) -> Iterator[None]:
+        """Write down again all that has its home in a segment, without reading it."""
+        encoder, homes = self._journal.encoder, self._journal.homes
+        for name in self._exchange_names():
+            self._carry_exchange(name, segment)
+        for queue in list(self._queues.values()):
+            if homes.holds_queue(queue.number, segment):
+                encoder.declared(queue)
+            self._remember(queue, queue.window.ids())
+            yield
+            ids = [*queue.live, *(letter.message.id for letter in queue.dead)]
+            for place, id in enumerate(dict.fromkeys(ids)):
+                if self._queues.get(queue.name) is queue:
+                    self._carry_message(queue, id, segment)
+                if place % _RECORDS_AT_ONCE == 0:
                     yield
 
     def _look_at(self, kind: int, number: int, payload: bytes, segment: int) -> int:

@@ -153,6 +153,10 @@ class Encoder:
         """A copy found no room in its queue."""
         self._add(Kind.COPY_DROPPED, 0, b"")
 
+    def shifted(self, skew: int) -> None:
+        """All deadlines were moved at the start, since the wall clock was set while the broker ran before."""
+        self._add(Kind.SHIFTED, 0, fmt.SHIFTED.pack(skew))
+
     def broker(self, queues_made: int, binding_drops: int, floor: int) -> None:
         """What belongs to no queue; segments below `floor` are needed no longer."""
         value = {"queues_made": queues_made, "binding_drops": binding_drops, "floor": floor}

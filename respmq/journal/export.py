@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from respmq.core.image import BrokerImage, Counters, ExchangeImage, QueueImage
 from respmq.core.model import STATE_NAMES, DeadLetter, Extra, Message, QueueSettings
-from respmq.errors import JournalError
+from respmq.errors import BrokerError, JournalError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from respmq.core.model import Reason, State
 
 _VERSION = 1
+_MOST = 1 << 63
 _REASONS: tuple[Reason, ...] = ("max_attempts", "rejected", "ttl_expired", "max_length")
 
 
@@ -50,47 +51,73 @@ def import_lines(lines: Iterable[str]) -> BrokerImage:
     """
     image = BrokerImage()
     number = 0
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
+    begun = False
+    try:
+        for line in lines:
+            number += 1
+            if not line.strip():
+                continue
             value: dict[str, Any] = json.loads(line)
-            if number == 1 and (value["type"] != "broker" or value["version"] != _VERSION):
+            if not begun and (value["type"] != "broker" or value["version"] != _VERSION):
                 msg = f'the first line has to be {{"type": "broker", "version": {_VERSION}, ...}}'
                 raise JournalError(msg)
+            begun = True
             _take(image, value)
-        except (ValueError, KeyError, TypeError, IndexError) as error:
-            msg = f"line {number}: {type(error).__name__}: {error}. Was it made by `respmq export`?"
-            raise JournalError(msg) from error
-    if not number:
+    except KeyError as error:
+        msg = f"line {number}: there is no {error.args[0]!r}. Was it made by `respmq export`?"
+        raise JournalError(msg) from error
+    except (ValueError, TypeError, IndexError, AttributeError, BrokerError) as error:
+        msg = f"line {max(number, 1)}: {error}. Was it made by `respmq export`?"
+        raise JournalError(msg) from error
+    if not begun:
         msg = "there is nothing to import: the output of `respmq export` is expected on the standard input"
         raise JournalError(msg)
     return image
 
 
+def _number(value: object) -> int:
+    """A whole number that the journal has room for.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or not -_MOST <= value < _MOST:
+        msg = f"{value!r} is no whole number of 64 bits"
+        raise ValueError(msg)
+    return value
+
+
 def _take(image: BrokerImage, value: dict[str, Any]) -> None:
     kind = value["type"]
     if kind == "broker":
-        image.now = value["now"]
-        image.queues_made = value["queues_made"]
-        image.binding_drops = value["binding_drops"]
+        image.now = _number(value["now"])
+        image.queues_made = _number(value["queues_made"])
+        image.binding_drops = _number(value["binding_drops"])
     elif kind == "queue":
         image.queues[value["number"]] = _read_queue(value)
     elif kind == "message":
         message = _read_message(value)
-        image.queues[value["queue"]].messages[message.id] = message
+        _queue_of(image, value).messages[message.id] = message
     elif kind == "dead_letter":
         reason = _REASONS[_REASONS.index(value["reason"])]
         error = None if value["error"] is None else _bytes(value["error"])
-        letter = DeadLetter(_read_message(value), reason, error, value["dead_at"])
-        letter.number = value["number"]
-        image.queues[value["queue"]].letters[letter.number] = letter
+        letter = DeadLetter(_read_message(value), reason, error, _number(value["dead_at"]))
+        letter.number = _number(value["number"])
+        _queue_of(image, value).letters[letter.number] = letter
     elif kind == "exchange":
-        bindings = {(number, _bytes(key)): None for number, key in value["bindings"]}
+        bindings = {(_number(number), _bytes(key)): None for number, key in value["bindings"]}
         image.exchanges[_bytes(value["name"])] = ExchangeImage(value["kind"], bindings)
     else:
         msg = f"unknown type '{kind}'"
         raise ValueError(msg)
+
+
+def _queue_of(image: BrokerImage, value: dict[str, Any]) -> QueueImage:
+    queue = image.queues.get(value["queue"])
+    if queue is None:
+        msg = f"there is no queue with the number {value['queue']!r} before it"
+        raise ValueError(msg)
+    return queue
 
 
 def _describe_queue(queue: QueueImage) -> dict[str, Any]:
@@ -113,13 +140,13 @@ def _describe_queue(queue: QueueImage) -> dict[str, Any]:
 
 def _read_queue(value: dict[str, Any]) -> QueueImage:
     return QueueImage(
-        value["number"],
+        _number(value["number"]),
         _bytes(value["name"]),
         QueueSettings(**value["settings"]),
         _bytes(value["mark"]),
         _bytes(value["last_id"]),
         Counters(**value["counters"]),
-        window={_bytes(id): put for id, put in value["remembered"]},
+        window={_bytes(id): _number(put) for id, put in value["remembered"]},
         patterns={_bytes(pattern): None for pattern in value["bindings"]},
         requests={
             (_bytes(user), _bytes(key)): [(number, _bytes(token)) for number, token in leased]
@@ -156,15 +183,16 @@ def _read_message(value: dict[str, Any]) -> Message:
     if headers or attachments or value["ttl"] is not None or value["announcement"]:
         extra = Extra(headers, attachments, value["ttl"])
         extra.announcement = value["announcement"]
-    message = Message(b"", _bytes(value["id"]), _bytes(value["body"]), value["priority"], value["enqueued_at"], extra)
+    priority, enqueued_at = _number(value["priority"]), _number(value["enqueued_at"])
+    message = Message(b"", _bytes(value["id"]), _bytes(value["body"]), priority, enqueued_at, extra)
     states: tuple[State, ...] = (0, 1, 2, 3)
     message.state = states[STATE_NAMES.index(value["state"])]
-    message.attempt = value["attempt"]
+    message.attempt = _number(value["attempt"])
     message.lease = None if value["lease"] is None else _bytes(value["lease"])
-    message.since = value["since"]
-    message.deadline = value["deadline"]
-    message.expires_at = value["expires_at"]
-    message.order = value["order"]
+    message.since = _number(value["since"])
+    message.deadline = _number(value["deadline"])
+    message.expires_at = _number(value["expires_at"])
+    message.order = _number(value["order"])
     return message
 
 

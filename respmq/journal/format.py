@@ -62,7 +62,11 @@ class Kind(IntEnum):
     REPLAYED = 27
     REMEMBERED = 28
     PUT_AGAIN = 29
+    SHIFTED = 30
 
+
+#: By how many milliseconds all deadlines were moved at a start.
+SHIFTED = Struct("<q")
 
 #: now, order of the first, count; then u32 sizes of bodies, ids of 32 bytes each, bodies.
 PUT = Struct("<qQI")

@@ -7,6 +7,7 @@ system. Space is set aside before it is needed, so that a full disk refuses puts
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from typing import TYPE_CHECKING, Literal
@@ -82,6 +83,8 @@ class Journal:
         self._syncing = False
         #: Who waits for the next sync that succeeds.
         self._waiters: list[Callable[[], None]] = []
+        #: What is to be logged.
+        self.warnings: list[str] = []
         #: A batch that found no space, and is written as soon as there is some.
         self._waiting = b""
         self._full = False
@@ -134,9 +137,15 @@ class Journal:
             return f"the disk that {self.folder} is on is full: make room there, nothing is lost"
         return None
 
+    def warn(self, text: str) -> None:
+        """Have something logged."""
+        self.warnings.append(text)
+
     @property
     def room(self) -> int:
-        """How many bytes puts may add before `make_room` has to be asked."""
+        """How many bytes puts may add before `make_room` has to be asked; none once the journal has failed."""
+        if self.failure is not None:
+            return 0
         return max(0, self._allocated - self._offset - self._told - _RESERVE)
 
     @property
@@ -218,7 +227,9 @@ class Journal:
             self._worker.submit(self._job(self._fd), self._synced_until(self._written))
         self._worker.stop()
         if self.failure is None and not self._waiting:
-            self.files.truncate(self._fd, self._offset)
+            with contextlib.suppress(OSError):
+                # Zeros at the end do no harm.
+                self.files.truncate(self._fd, self._offset)
         self.files.close(self._fd)
 
     # -- segments --------------------------------------------------------------------------------------------------

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING
 
-from respmq.core.model import LEASED
-from respmq.errors import JournalDamagedError
+from respmq.errors import BrokerError, JournalDamagedError, JournalError, quote
 from respmq.journal.homes import Homes
-from respmq.journal.replay import Replay
+from respmq.journal.replay import Replay, shift
 from respmq.journal.segment import Damage, Segment, segment_numbers, segment_path
 
 if TYPE_CHECKING:
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from respmq.core.image import BrokerImage, QueueImage
+
+#: What a record that is not as it should be leads to.
+UNREADABLE = (ValueError, KeyError, TypeError, IndexError, AttributeError, struct.error)
 
 #: How far broker's time and wall clock may be apart without a step of the wall clock between, in milliseconds.
 _STEP = 1000
@@ -30,6 +33,7 @@ class Recovery:
         homes: where what is in it was written down.
         segments: number and size of each segment that is needed.
         sequence: of the last batch.
+        first_needed: the first of them.
         torn: the tail of the last segment if it was cut off in a write.
         done, total: bytes read and to be read.
         records: how many records there were.
@@ -44,6 +48,7 @@ class Recovery:
         self.sequence = 0
         #: Of the last segment.
         self.salt = 0
+        self.first_needed = 0
         self.torn: Damage | None = None
         self.done = 0
         self._numbers = segment_numbers(folder)
@@ -54,6 +59,11 @@ class Recovery:
     def image(self) -> BrokerImage:
         """The state, once all is read."""
         return self._replay.image
+
+    @property
+    def floor(self) -> int:
+        """Segments below this one are needed no longer."""
+        return self._replay.floor
 
     @property
     def records(self) -> int:
@@ -70,6 +80,8 @@ class Recovery:
         first_needed = self._numbers[0] if self._numbers else 0
         for number in self._numbers:
             segment = Segment(segment_path(self._folder, number), number)
+            if segment.foreign is not None:
+                raise JournalError(segment.foreign)
             if self.segments and segment.damage is None and segment.sequence != self.sequence + 1:
                 # What stands before the gap may be what a crash left of segments that were on their way out.
                 self.homes = Homes()
@@ -77,14 +89,20 @@ class Recovery:
                 self.segments = {}
                 first_needed = number
             yield from self._read_segment(segment)
-        if first_needed > 1 and self._replay.floor < first_needed:
+        self.first_needed = first_needed
+        if first_needed > 1 and self._replay.floor < first_needed and not self._lenient:
             missing = segment_path(self._folder, first_needed - 1)
             msg = f"{missing} is missing: without it the state can't be known. Bring it back from a copy"
             raise JournalDamagedError(msg)
         for number in [number for number in self.segments if number < self._replay.floor]:
             self.homes.drop(number)
+        names: set[bytes] = set()
         for queue in self.image.queues.values():
             self._finish(queue)
+            if queue.name in names and not self._lenient:
+                msg = f"the journal in {self._folder} has two queues '{quote(queue.name)}': the end of one is missing"
+                raise JournalDamagedError(f"{msg}. See `respmq check {self._folder}`")
+            names.add(queue.name)
             yield
 
     def _read_segment(self, segment: Segment) -> Iterator[None]:
@@ -98,7 +116,7 @@ class Recovery:
         for batch in segment.batches():
             try:
                 self._replay.apply(batch.records)
-            except (ValueError, KeyError, TypeError, IndexError) as error:
+            except (*UNREADABLE, BrokerError) as error:
                 msg = f"{segment.path}, offset {batch.offset}: {error}; was it written by a newer version of respmq?"
                 raise JournalDamagedError(msg) from error
             self.image.now = batch.now
@@ -132,25 +150,18 @@ class Recovery:
                 "a segment is missing. Bring it back from a copy"
             )
             raise JournalDamagedError(msg)
-        if abs(self._skew) >= _STEP:
-            shift(queue, self._skew)
+        if self.shifted:
+            shift(queue, self.shifted)
         self.homes.finish(queue.number, settings.dedupe)
+
+    @property
+    def shifted(self) -> int:
+        """By how many milliseconds all deadlines are moved, since the wall clock was set while the broker ran."""
+        return self._skew if abs(self._skew) >= _STEP else 0
 
     def moment(self) -> int:
         """When the last batch was written, by the wall clock, in milliseconds since the epoch."""
-        return self.image.now + (self._skew if abs(self._skew) >= _STEP else 0)
-
-
-def shift(queue: QueueImage, skew: int) -> None:
-    """Move all deadlines, because the wall clock was set while the broker ran: a DELAY is a stretch of time."""
-    for message in queue.messages.values():
-        if message.state:
-            message.deadline += skew
-        if message.expires_at and message.state != LEASED:
-            message.expires_at += skew
-        message.since += skew
-    for id in queue.window:
-        queue.window[id] += skew
+        return self.image.now + self.shifted
 
 
 def _at_stake(damage: Damage) -> str:

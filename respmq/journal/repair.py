@@ -110,6 +110,7 @@ def repair(folder: Path, files: Files) -> list[str]:
     """Mend what `look` finds; returns what was done, in words.
 
     Raises:
+        JournalError: a segment is of a version that this program doesn't know.
         OSError: a file can't be read or written.
     """
     done: list[str] = []
@@ -118,6 +119,8 @@ def repair(folder: Path, files: Files) -> list[str]:
     for number in numbers:
         path = segment_path(folder, number)
         segment = Segment(path, number)
+        if segment.foreign is not None:
+            raise JournalError(segment.foreign)
         damages: list[Damage] = []
         batches = _all_batches(segment, damages)
         first = segment.sequence or expected or 1
@@ -132,7 +135,7 @@ def repair(folder: Path, files: Files) -> list[str]:
             lost = sum(damage.lost for damage in damages)
             done.append(f"{path.name}: left out {lost} bytes; the file as it was is {path.name}{KEPT}")
         expected = batches[-1].sequence + 1 if batches else first
-    done += _name_queues(folder, files)
+    done += _complete(folder, files)
     return done
 
 
@@ -162,36 +165,48 @@ def _replace(path: Path, number: int, first: int, batches: list[Batch], files: F
     finally:
         files.close(fd)
     kept = path.with_name(path.name + KEPT)
-    if path.exists():
+    if path.exists() and not kept.exists():
         path.replace(kept)
     temporary.replace(path)
     files.sync_folder(path.parent)
 
 
-def _name_queues(folder: Path, files: Files) -> list[str]:
-    """Write names for queues whose own are lost."""
+def _complete(folder: Path, files: Files) -> list[str]:
+    """Write down what is to be known and is lost: names of queues, and that segments before the first aren't needed."""
     recovery = Recovery(folder, lenient=True)
     for _ in recovery.read():
         pass
-    nameless = [queue for queue in recovery.image.queues.values() if queue.settings is None]
     numbers = segment_numbers(folder)
-    if not nameless or not numbers:
+    if not numbers:
         return []
-    number = numbers[-1]
-    path = segment_path(folder, number)
-    segment = Segment(path, number)
-    batches = list(segment.batches())
-    records = b"".join(_named(queue) for queue in nameless)
-    now = recovery.image.now
-    batches.append(Batch(recovery.sequence + 1, now, now, records, 0, 0))
-    _replace(path, number, segment.sequence, batches, files)
-    return [f"the name of a queue is lost: its messages are in lost:{queue.number} now" for queue in nameless]
+    done: list[str] = []
+    image = recovery.image
+    records: list[bytes] = []
+    if recovery.first_needed > 1 and recovery.floor < recovery.first_needed:
+        done.append(f"what stood before {segment_path(folder, numbers[0]).name} is lost")
+        value = {"queues_made": image.queues_made, "binding_drops": image.binding_drops, "floor": numbers[0]}
+        payload = encode_json(value)
+        records.append(RECORD_HEAD.pack(Kind.BROKER, len(payload), 0) + payload)
+    names: set[bytes] = set()
+    for queue in sorted(image.queues.values(), key=lambda queue: -queue.number):
+        if queue.settings is None or queue.name in names:
+            done.append(f"the name of a queue is lost: its messages are in lost:{queue.number} now")
+            records.append(_named(queue))
+        names.add(queue.name)
+    if records:
+        number = numbers[-1]
+        path = segment_path(folder, number)
+        segment = Segment(path, number)
+        batches = list(segment.batches())
+        batches.append(Batch(recovery.sequence + 1, image.now, image.now, b"".join(records), 0, 0))
+        _replace(path, number, segment.sequence, batches, files)
+    return done
 
 
 def _named(queue: QueueImage) -> bytes:
     value = {
         "name": f"lost:{queue.number}",
-        "settings": asdict(QueueSettings()),
+        "settings": asdict(queue.settings or QueueSettings()),
         "mark": queue.mark.decode("latin-1"),
         "last_id": queue.last_id.decode("latin-1"),
         "counters": asdict(queue.counters),

@@ -80,6 +80,18 @@ def decode_message(payload: bytes, at: int) -> tuple[Message, int]:
     return message, flags
 
 
+def shift(queue: QueueImage, skew: int) -> None:
+    """Move all deadlines, because the wall clock was set while the broker ran: a DELAY is a stretch of time."""
+    for message in queue.messages.values():
+        if message.state:
+            message.deadline += skew
+        if message.expires_at and message.state != LEASED:
+            message.expires_at += skew
+        message.since += skew
+    for id in queue.window:
+        queue.window[id] += skew
+
+
 class Replay:
     """Builds `image` from records, in their order. `homes` is told where what is left was written."""
 
@@ -169,6 +181,10 @@ class Replay:
         elif kind == Kind.EXCHANGE_DELETED:
             image.exchanges.pop(payload, None)
             self._homes.forget_exchange(payload)
+        elif kind == Kind.SHIFTED:
+            (skew,) = fmt.SHIFTED.unpack(payload)
+            for queue in image.queues.values():
+                shift(queue, skew)
         elif kind == Kind.COPY_DROPPED:
             image.binding_drops += 1
         else:

@@ -86,29 +86,38 @@ class Segment:
         #: Where the valid part ends.
         self.end = 0
         self.damage: Damage | None = None
+        #: Why this program must not touch the segment, if that is so.
+        self.foreign: str | None = None
         self._due = 0
         self._read_head()
 
     def _read_head(self) -> None:
         data = self.data
         head = data[: fmt.SEGMENT_HEAD.size]
-        if len(data) < fmt.SEGMENT_SIZE or data[len(head) : fmt.SEGMENT_SIZE] != crc32(head).to_bytes(4, "little"):
-            self._note_damage(0, "the header is incomplete or damaged")
+        if not data[fmt.SEGMENT_SIZE :].strip(b"\0") and not _is_head(data):
+            # It was made, and nothing was ever written into it.
+            self.damage = Damage(self.path, 0, "the header is incomplete", True, len(data.rstrip(b"\0")))
             return
         magic, version, number, sequence, _, self.salt = fmt.SEGMENT_HEAD.unpack(head)
-        if magic != fmt.SEGMENT_MAGIC:
-            self._note_damage(0, "this is no segment of a journal")
+        if not _is_head(data):
+            # Its salt may be right: what follows can be found then.
+            self._note_damage(0, "the header is damaged", torn=False)
+        elif magic != fmt.SEGMENT_MAGIC:
+            self._note_damage(0, "this is no segment of a journal", torn=False)
         elif version != fmt.VERSION:
-            self._note_damage(0, f"format version {version}, this program reads version {fmt.VERSION}")
+            self.foreign = (
+                f"{self.path} has format version {version}, and this program reads version {fmt.VERSION}: "
+                "start the version of respmq that wrote it, or export it with that one and import it here"
+            )
         elif number != self.number:
-            self._note_damage(0, f"the header says that this is segment {number}")
+            self._note_damage(0, f"the header says that this is segment {number}", torn=False)
         else:
             self.sequence = self._due = sequence
             self.end = fmt.SEGMENT_SIZE
 
     def batches(self) -> Iterator[Batch]:
         """The batches up to the end or the first damage."""
-        if self.damage is not None:
+        if self.damage is not None or self.foreign is not None:
             return
         data = self.data
         at = self.end
@@ -135,16 +144,21 @@ class Segment:
         """The damage of a segment before which batches from `sequence` on are missing."""
         return Damage(self.path, 0, f"batches {sequence} to {self.sequence - 1} are missing", False, 0, self.sequence)
 
-    def _note_damage(self, at: int, reason: str) -> None:
+    def _note_damage(self, at: int, reason: str, *, torn: bool = True) -> None:
         following = next_batch(self.data, at + 1, self.salt)
         self.damage = Damage(
             self.path,
             at,
             reason,
-            following is None,
+            torn and following is None,
             (max(at, len(self.data.rstrip(b"\0"))) if following is None else following.offset) - at,
             None if following is None else following.sequence,
         )
+
+
+def _is_head(data: bytes) -> bool:
+    head = data[: fmt.SEGMENT_HEAD.size]
+    return len(data) >= fmt.SEGMENT_SIZE and data[len(head) : fmt.SEGMENT_SIZE] == crc32(head).to_bytes(4, "little")
 
 
 def _batch_at(data: bytes, at: int, salt: int) -> Batch | str:

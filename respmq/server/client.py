@@ -28,7 +28,7 @@ class Client:
 
     Attributes:
         out: answers that were not taken away yet.
-        out_size: bytes of the large ones among them.
+        out_size: bytes of the large ones among them, and of messages for consumers.
         blocked: what the client waits for, if anything.
         closing: the connection is to be closed once `out` has been written.
         stalled: it has so many unread answers that nothing is run for it until it reads.
@@ -247,8 +247,19 @@ class Client:
         if self.out_size:
             self.out_size = 0
             self.stalled = False
-        if self.congested:
-            self.congested = self._mailbox is not None and self._mailbox.relieve()
+        if self._mailbox is not None:
+            if self.congested:
+                self.congested = self._mailbox.relieve()
+            if not self.congested:
+                self._mailbox.release_consumers()
+        else:
+            self.congested = False
+
+    def congest(self) -> None:
+        """The socket takes no more for now."""
+        self.congested = True
+        if self._mailbox is not None:
+            self._mailbox.hold_consumers()
 
     def push(self, data: bytes) -> None:
         """Send something that answers no request."""

@@ -9,6 +9,7 @@ from respmq.server.poller import READ, WRITE
 if TYPE_CHECKING:
     import socket
 
+    from respmq.server.heartbeat import Pulse
     from respmq.server.poller import Poller
     from respmq.server.session import Session
 
@@ -35,6 +36,7 @@ class Connection:
         "held",
         "interest",
         "linger_until",
+        "lost",
         "read_size",
         "recv",
         "send",
@@ -43,7 +45,7 @@ class Connection:
         "touched",
     )
 
-    def __init__(self, sock: socket.socket, session: Session, poller: Poller) -> None:
+    def __init__(self, sock: socket.socket, session: Session, poller: Poller, pulse: Pulse) -> None:
         self.sock = sock
         self.recv = sock.recv
         self.send = sock.send
@@ -58,6 +60,7 @@ class Connection:
         self.touched = False
         #: How many of its answers wait until what they tell of is safe.
         self.held = 0
+        self.lost = pulse.lost
         #: When the server has closed its side: until when it waits for the client to do the same (None: it hasn't).
         self.linger_until: float | None = None
         poller.set(self.fd, READ)
@@ -99,7 +102,7 @@ class Connection:
     def hold(self, data: bytes | memoryview, sent: int) -> None:
         """Keep what the socket has not taken of `data`, until it takes more."""
         self._backlog = memoryview(data)[sent:]
-        self.session.congested = True
+        self.session.congest()
         self.set_interest()
 
     def set_interest(self) -> None:

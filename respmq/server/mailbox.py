@@ -2,7 +2,8 @@
 
 Events are written at once while the client keeps up. Once its socket takes no more, up to `max-pending` of them wait
 for each subscription, and then the oldest goes: a slow subscriber costs nobody but itself. Messages of consumers are
-never dropped; there are no more of them than PREFETCH.
+never dropped. So a client that doesn't take what it was sent gets no more of them: its consumers leave their lines, and
+others get the messages meanwhile.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from respmq.resp.writer import Answer
     from respmq.server.client import Client
 
-#: How many bytes of waiting events are written at a time, when the client reads again.
+#: How many bytes of waiting events are written at a time, when the client reads again, and about how many of messages.
 _AT_ONCE = 256 * 1024
 
 
@@ -58,7 +59,7 @@ class Subscriptions:
 class Mailbox:
     """Subscriptions and consumers of one session."""
 
-    __slots__ = ("_count", "_waiting", "consumers", "drops", "patterns", "session", "shards", "topics")
+    __slots__ = ("_count", "_held", "_waiting", "consumers", "drops", "patterns", "session", "shards", "topics")
 
     def __init__(self, session: Client) -> None:
         self.session = session
@@ -66,6 +67,8 @@ class Mailbox:
         self.patterns = Subscriptions(self, b"pmessage")
         self.shards = Subscriptions(self, b"smessage")
         self.consumers: dict[bytes, Consumer] = {}
+        #: Whether the consumers are held back until the client has taken what it was sent.
+        self._held = False
         #: How many events were dropped.
         self.drops = 0
         #: Events that wait for the client to read, by number, each with the list in which its subscription counts it.
@@ -177,6 +180,8 @@ class Mailbox:
         """
         consumer = self.session.engine.consume(queue, prefetch, self, full)
         self.consumers[consumer.tag] = consumer
+        if self._held:
+            consumer.hold()
         self.session.refresh()
         return consumer.tag
 
@@ -196,11 +201,37 @@ class Mailbox:
 
     def deliver(self, consumer: Consumer, delivery: Message | Description) -> None:
         """A message for a consumer."""
-        if isinstance(delivery, dict):
-            self._push([b"deliver", consumer.tag, delivery])
-            return
-        lease = delivery.lease or b""
-        self._push([b"deliver", consumer.tag, delivery.queue, delivery.id, lease, delivery.attempt, delivery.body])
+        words: list[Answer] = (
+            [b"deliver", consumer.tag, delivery]
+            if isinstance(delivery, dict)
+            else [
+                b"deliver",
+                consumer.tag,
+                delivery.queue,
+                delivery.id,
+                delivery.lease or b"",
+                delivery.attempt,
+                delivery.body,
+            ]
+        )
+        session = self.session
+        session.out_size += self._push(words)
+        if session.out_size > _AT_ONCE:
+            self.hold_consumers()
+
+    def hold_consumers(self) -> None:
+        """Deliver nothing more until the client has taken what it was sent."""
+        if not self._held:
+            self._held = True
+            for consumer in self.consumers.values():
+                consumer.hold()
+
+    def release_consumers(self) -> None:
+        """The client has taken all that it was sent."""
+        if self._held:
+            self._held = False
+            for consumer in self.consumers.values():
+                consumer.go_on()
 
     def cancelled(self, consumer: Consumer, reason: str) -> None:
         """A consumer was removed though the client didn't ask for it."""
@@ -208,10 +239,13 @@ class Mailbox:
         del self.consumers[consumer.tag]
         self.session.refresh()
 
-    def _push(self, words: list[Answer]) -> None:
+    def _push(self, words: list[Answer]) -> int:
+        """Send a push; returns its size."""
         session = self.session
-        session.out.append(encode_push(words) if session.resp3 else encode_array(words))
+        frame = encode_push(words) if session.resp3 else encode_array(words)
+        session.out.append(frame)
         session.wake()
+        return len(frame)
 
     # -- the end ---------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from respmq.server.connection import FLOOD_SIZE, READ_SIZE, Connection
+from respmq.server.heartbeat import Pulse, set_heartbeat
 from respmq.server.poller import HANG_UP, READ, WRITE, make_poller
 from respmq.server.safekeeping import Safekeeping
 from respmq.server.session import Session
@@ -40,9 +41,11 @@ _LINGER = 2.0
 #: What says that the listening socket itself is of no use, and not that it can't accept for now.
 _BROKEN_LISTENER = frozenset({errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EFAULT})
 
-#: What Linux takes: seconds of keepalive, milliseconds of user timeout.
-_MAX_KEEPALIVE = 32767
-_MAX_USER_TIMEOUT = (1 << 31) - 1
+#: How long nothing falls due after a fault of ours in what did, in milliseconds.
+_FAULT_PAUSE = 100
+
+#: How many connections are looked after in one go before the loop gets its turn.
+_TIDY_BATCH = 256
 
 
 class Reactor:
@@ -66,6 +69,8 @@ class Reactor:
         self._by_session: dict[int, Connection] = {}
         self._touched: list[Connection] = []
         self._stopping = self._hurry = False
+        #: Whether what fell due last has met a fault of ours.
+        self._faulty = False
         self._accepting = False
         self._accept_again = 0.0
         self._sleep = trio.CancelScope()
@@ -117,7 +122,8 @@ class Reactor:
         events = self._poller.ready()
         self._serve(events)
         self._flush()
-        if events:
+        if events or (self.state.engine.unserved and not self._faulty):
+            # The latter: consumers that have taken what they were sent stand in line again.
             return 0
         if not self._accepting and not self._stopping:
             pause = self._accept_again - trio.current_time()
@@ -129,11 +135,19 @@ class Reactor:
 
     def _tick(self) -> int | None:
         """Let time go on, or first read the journal for a while; returns when there is something to do next."""
-        if self._safe is None or not self._safe.loading:
-            return self.state.tick(self._clock())
-        if self._safe.load() and self.state.durable is not None:
-            self._poller.set(self.state.durable.fileno(), READ)
-        return self._clock()
+        now = self._clock()
+        if self._safe is not None and self._safe.loading:
+            if self._safe.load() and self.state.durable is not None:
+                self._poller.set(self.state.durable.fileno(), READ)
+            return now
+        self._faulty = False
+        try:
+            return self.state.tick(now)
+        except Exception as error:  # noqa: BLE001 - a fault of ours must not end the server
+            self._faulty = True
+            self._report(error)
+            # Not at once: it may be the same again.
+            return now + _FAULT_PAUSE
 
     def _serve(self, events: list[tuple[int, int]]) -> None:
         """Read from the sockets that are ready, and see which of them can be written to."""
@@ -174,32 +188,33 @@ class Reactor:
             for connection in touched:
                 connection.touched = False
                 session = connection.session
-                # While events wait, the socket may take more: `interest` alone doesn't tell that a client is behind.
-                behind = session.congested or session.stalled or connection.interest != READ
-                if behind or connection.ended or session.closing:
-                    self._write(connection)
-                    continue
-                # As `_write` does it where nothing is out of the ordinary, which is nearly always.
-                data = session.take_out()
-                if not data:
-                    # CLIENT REPLY may have taken answers away: they are as good as written.
-                    session.handed.clear()
-                    continue
                 try:
-                    sent = connection.send(data)
-                except (BlockingIOError, InterruptedError):
-                    sent = 0
+                    # While events wait, the socket may take more: `interest` alone doesn't tell who is behind.
+                    behind = session.congested or session.stalled or connection.interest != READ
+                    if behind or connection.ended or session.closing:
+                        self._write(connection)
+                        continue
+                    # As `_write` does it where nothing is out of the ordinary, which is nearly always.
+                    data = session.take_out()
+                    if not data:
+                        # CLIENT REPLY may have taken answers away: they are as good as written.
+                        session.handed.clear()
+                        continue
+                    try:
+                        sent = connection.send(data)
+                    except (BlockingIOError, InterruptedError):
+                        sent = 0
+                    self.state.output_bytes += sent
+                    if sent < len(data):
+                        connection.hold(data, sent)
+                    elif session.out_size:
+                        session.written()
+                    elif session.handed:
+                        session.handed.clear()
                 except OSError:
                     self._close(connection)
-                    continue
-                self.state.output_bytes += sent
-                if sent < len(data):
-                    connection.hold(data, sent)
-                else:
-                    if session.handed:
-                        session.handed.clear()
-                    if session.out_size:
-                        session.out_size = 0
+                except Exception as error:  # noqa: BLE001 - as in _write
+                    self._fail(connection, error)
             touched = self._touched
         if self._safe is not None:
             self._safe.commit(())
@@ -258,15 +273,19 @@ class Reactor:
         self._touch(connection)
 
     def _write(self, connection: Connection) -> None:
+        try:
+            self._write_out(connection)
+        except OSError:
+            self._close(connection)
+        except Exception as error:  # noqa: BLE001 - a fault of ours must end this connection only
+            self._fail(connection, error)
+
+    def _write_out(self, connection: Connection) -> None:
         session = connection.session
         if session.closed:
             return
         stalled = session.stalled
-        try:
-            self.state.output_bytes += connection.write()
-        except OSError:
-            self._close(connection)
-            return
+        self.state.output_bytes += connection.write()
         if connection.interest == READ and not (
             session.congested or session.stalled or session.closing or connection.ended or stalled
         ):
@@ -286,13 +305,20 @@ class Reactor:
         connection.set_interest()
 
     def _fault(self, connection: Connection, error: Exception) -> None:
-        self.state.notice(
-            "internal error", level="error", client=connection.session.address, error=repr(error), exc_info=error
-        )
+        """Tell the client of a fault of ours, and close its connection."""
         session = connection.session
+        self._report(error, client=session.address)
         session.out.append(b"-ERR internal error, the connection is closed; the server's log has the details\r\n")
         session.closing = True
         self._touch(connection)
+
+    def _fail(self, connection: Connection, error: Exception) -> None:
+        """Close a connection whose client can't be told of a fault of ours."""
+        self._report(error, client=connection.session.address)
+        self._close(connection)
+
+    def _report(self, error: Exception, **details: object) -> None:
+        self.state.notice("internal error", level="error", **details, error=repr(error), exc_info=error)
 
     # -- the beginning and the end of connections ------------------------------------------------------------------
 
@@ -337,6 +363,9 @@ class Reactor:
             except OSError:
                 # The client is gone already.
                 sock.close()
+            except Exception as error:  # noqa: BLE001 - as in _write
+                self._report(error)
+                sock.close()
 
     def _refuse(self, sock: socket.socket) -> None:
         try:
@@ -347,11 +376,12 @@ class Reactor:
         sock.close()
 
     def _connect(self, sock: socket.socket, address: tuple[str, int] | str) -> None:
+        heartbeat = self.state.config.heartbeat
         if sock.family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            set_heartbeat(sock, self.state.config.heartbeat)
+            set_heartbeat(sock, heartbeat)
         session = Session(self.state, _shown(sock, address), _shown(sock, sock.getsockname()))
-        connection = Connection(sock, session, self._poller)
+        connection = Connection(sock, session, self._poller, Pulse(sock, heartbeat))
         self._connections[connection.fd] = connection
         self._by_session[session.id] = connection
         self.state.add(session)
@@ -374,56 +404,70 @@ class Reactor:
             self._close(connection)
             return
         connection.linger_until = trio.current_time() + _LINGER
-        try:
-            connection.sock.shutdown(socket.SHUT_WR)
-        except OSError:
-            self._close(connection)
+        connection.sock.shutdown(socket.SHUT_WR)
 
     def _close(self, connection: Connection) -> None:
-        if self._connections.pop(connection.fd, None) is None:
+        if self._connections.get(connection.fd) is not connection:
+            # It is closed; its descriptor may be another one's by now.
             return
+        del self._connections[connection.fd]
         self._by_session.pop(connection.session.id, None)
-        self._poller.forget(connection.fd)
-        connection.sock.close()
-        if self._safe is not None:
-            self._safe.take_back(connection)
-        connection.session.close()
+        try:
+            self._poller.forget(connection.fd)
+            if self._safe is not None:
+                self._safe.take_back(connection)
+            connection.session.close()
+        except Exception as error:  # noqa: BLE001 - as in _write
+            self._report(error, client=connection.session.address)
+        finally:
+            connection.sock.close()
 
     # -- beside the loop -------------------------------------------------------------------------------------------
 
     async def tidy(self) -> None:
-        """Every half second: close what is idle for too long or lingers."""
+        """Every half second: close what is idle for too long, lingers, or whose peer has vanished."""
         while True:
             await trio.sleep(0.5)
             self.state.sample_calls()
             if self.state.durable is not None and not (self._safe and self._safe.loading):
                 self.state.durable.every_second()
+                for text in self.state.durable.take_warnings():
+                    self.state.notice(text, level="warning")
                 self._sleep.cancel()
             now = trio.current_time()
             timeout = self.state.config.timeout
             # The broker's own moment stands still while nothing happens.
             idle_since = self._clock() - timeout
-            closed = False
-            for connection in list(self._connections.values()):
+            for count, connection in enumerate(list(self._connections.values()), 1):
+                if count % _TIDY_BATCH == 0:
+                    await trio.lowlevel.checkpoint()
                 session = connection.session
-                if connection.linger_until is not None:
-                    if connection.linger_until <= now:
+                try:
+                    if session.closed:
+                        if connection.linger_until is not None and connection.linger_until <= now:
+                            self._close(connection)
+                    elif (timeout and session.last_active < idle_since and not session.listens) or connection.lost(now):
                         self._close(connection)
-                elif timeout and session.last_active < idle_since and not session.listens:
-                    self._close(connection)
-                    closed = True
-            if closed:
-                # What it had leased may be for another one now.
-                self._sleep.cancel()
+                        # What it had leased may be for another one now.
+                        self._sleep.cancel()
+                except Exception as error:  # noqa: BLE001 - as in _write
+                    self._fail(connection, error)
 
     async def _finish(self) -> None:
         """After the stop: answer what has arrived, end all waits, and give clients time to read their answers."""
         self._pass()
+        self.state.end_pause()
+        while waits := [
+            wait
+            for connection in self._connections.values()
+            if (wait := connection.session.blocked) is not None and wait.ends_at_stop
+        ]:
+            for wait in waits:
+                wait.resolve([])
+            # What was sent behind the waits runs now, and may wait in turn.
+            self._flush()
         for connection in list(self._connections.values()):
-            session = connection.session
-            if session.blocked is not None and session.blocked.ends_at_stop:
-                session.blocked.resolve([])
-            session.request_close()
+            connection.session.request_close()
             self._touch(connection)
         self._flush()
         if self._safe is not None:
@@ -438,23 +482,6 @@ class Reactor:
                     elif ready is not None:
                         self._read(ready)
                 self._flush()
-
-
-def set_heartbeat(sock: socket.socket, millis: int) -> None:
-    """Let the kernel end the connection when the peer hasn't been heard of for about `millis` (0: never)."""
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, int(millis > 0))
-    if not millis:
-        return
-    seconds = min(max(1, millis // 1000), _MAX_KEEPALIVE)
-    for name, value in (
-        ("TCP_KEEPIDLE", seconds),
-        ("TCP_KEEPINTVL", max(1, seconds // 3)),
-        ("TCP_KEEPCNT", 3),
-        ("TCP_USER_TIMEOUT", min(2 * millis, _MAX_USER_TIMEOUT)),
-    ):
-        option: int | None = getattr(socket, name, None)
-        if option is not None:
-            sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def _shown(sock: socket.socket, address: tuple[str, int] | str) -> str:

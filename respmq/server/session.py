@@ -266,7 +266,12 @@ class Session(Client):
             )
             raise InvalidRequestError(msg)
         if self.server.loading is not None or self.server.stuck is not None:
-            self.server.check_allowed(entry)
+            try:
+                self.server.check_allowed(entry)
+            except BrokerError:
+                if self.transaction is not None:
+                    self.transaction.failed = True
+                raise
         transaction = self.transaction
         if transaction is not None and transaction.takes(entry):
             transaction.queue(entry, args)

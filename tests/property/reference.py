@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from respmq.core.model import QueueSettings
-from tests.property.reference_queue import OVERHEAD, Delivery, Grant, Item, ModelQueue, Refused
+from tests.property.reference_queue import Delivery, Grant, Item, ModelQueue, Refused
 
 
 @dataclass(eq=False)
@@ -72,9 +72,7 @@ class ReferenceBroker:
         return [taker for taker in self.line if isinstance(taker, Waiter)]
 
     def used_memory(self) -> int:
-        stored = [item for queue in self.queues.values() for item in queue.items]
-        dead = [letter.item for queue in self.queues.values() for letter in queue.dead]
-        return sum(item.size + OVERHEAD for item in stored + dead)
+        return sum(queue.used_memory(self.now) for queue in self.queues.values())
 
     # -- time
 
@@ -158,6 +156,8 @@ class ReferenceBroker:
                 queue.count["duplicates"] += 1
                 return None
         self.store(queue, [item], delay)
+        if given is not None:
+            queue.chosen[given] = self.now
         return item.id
 
     def put_many(self, name: bytes, items: list[Item]) -> list[bytes]:

@@ -27,8 +27,20 @@ COUNTS: tuple[str, ...] = (
     *("enqueued", "delivered", "acked", "retried", "dead_lettered", "dead_dropped", "duplicates", "expired_leases"),
 )
 
-#: What a stored message counts for `maxmemory` beside its bytes.
-OVERHEAD = 350
+#: What counts for `maxmemory` beside the bytes: a message, one with more than a body, the first header, each header,
+#: each attachment, a moment at which it dies or a place in the order of those that are dropped, a dead letter, its
+#: error, an id that is remembered. A message has an id of 32 bytes, if that is not remembered.
+OVERHEAD, EXTRA, HEADERS, HEADER, ATTACHMENT, ENTRY, LETTER, ERROR, REMEMBERED = (
+    350,
+    150,
+    130,
+    105,
+    67,
+    160,
+    370,
+    33,
+    180,
+)
 
 
 class Refused(Exception):
@@ -78,6 +90,13 @@ class Item:
         headers = sum(len(name) + len(value) for name, value in self.headers.items())
         return len(self.body) + headers + sum(map(len, self.attachments))
 
+    @property
+    def overhead(self) -> int:
+        if not (self.headers or self.attachments or self.ttl is not None):
+            return OVERHEAD
+        of_headers = HEADERS * bool(self.headers) + HEADER * len(self.headers)
+        return OVERHEAD + EXTRA + of_headers + ATTACHMENT * len(self.attachments) + ENTRY * (self.ttl is not None)
+
     def describe(self, queue: bytes) -> Description:
         leased = self.state == "leased"
         return {
@@ -121,11 +140,31 @@ class ModelQueue:
         self.items: list[Item] = []
         self.dead: list[Letter] = []
         self.put_at: dict[bytes, int] = {}
+        #: The same for ids that clients have chosen: those are remembered one by one.
+        self.chosen: dict[bytes, int] = {}
         self.entries = 0
         self.renewals = 0
         self.count = dict.fromkeys(COUNTS, 0)
 
     # -- looking
+
+    def used_memory(self, now: int) -> int:
+        """What counts for `maxmemory`."""
+        remembered = {id for id, put_at in self.chosen.items() if now - put_at < self.settings.dedupe}
+        each = ENTRY * (self.settings.ttl is not None) + ENTRY * (self.settings.overflow == "DROPHEAD")
+        live = sum(
+            item.size + item.overhead + each + (0 if item.id in remembered else len(item.id) - 32)
+            for item in self.items
+        )
+        dead = sum(
+            letter.item.size
+            + letter.item.overhead
+            + each
+            + LETTER
+            + (0 if letter.error is None else ERROR + len(letter.error))
+            for letter in self.dead
+        )
+        return live + dead + sum(REMEMBERED + len(id) for id in remembered)
 
     def inside(self, state: str) -> list[Item]:
         """The messages in a state, in the order in which they are handed out, fall due or expire."""

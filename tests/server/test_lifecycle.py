@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import signal
 import socket
 import stat as file_modes
@@ -21,6 +22,7 @@ from tests.support import (
     ServerProcess,
     Simple,
     block,
+    deliveries,
     encode,
     info,
     lease_one,
@@ -77,6 +79,29 @@ def rest_of(conn: Conn) -> bytes:
         return conn.read_to_end()
     except ConnectionResetError:
         return b""
+
+
+@STOPS
+def test_what_was_sent_behind_a_wait_is_answered(stop: signal.Signals, connect: Connect) -> None:
+    """Waits behind the wait, too: they all end at once, and what stands between them is carried out."""
+    with start_server() as server:
+        a, b, c = connect(server), connect(server), connect(server)
+        b.ok("QDECLARE", "q")
+        b.ok("QDECLARE", "r")
+        block(a, b, "q")
+        a.send(
+            encode("QPUT", "r", "m") + encode("QLEASE", "q", "WAIT", 0) + encode("QLEASE", "r") + encode("ECHO", "end")
+        )
+        b.ok("CLIENT", "PAUSE", 3_600_000, "ALL")
+        c.start("ECHO", "paused")
+        wait_until(lambda: len(re.findall("flags=b", b.text("CLIENT", "LIST"))) == 2, "both wait")
+        server.send_signal(stop)
+        nothing, put_id, nothing_again, leased, end = a.read_all()
+        (found,) = deliveries(leased)
+        assert (nothing, nothing_again, end) == ([], [], b"end")
+        assert (found.id, found.body) == (put_id, b"m")
+        assert c.read_all() == [b"paused"]
+        assert server.wait() == 0
 
 
 @STOPS

@@ -22,6 +22,7 @@ from tests.support import (
     lease,
     lease_one,
     messages,
+    pages,
     peek,
     peeked_bodies,
     put,
@@ -269,7 +270,7 @@ def test_messages_become_ready_in_the_order_of_their_due_times(steps: int, virtu
     delays = [pick.randint(1, 700) for _ in range(5000)]
     virtual.pipeline([("QPUT", queue, n, "DELAY", f"{delay}ms") for n, delay in enumerate(delays)])
     expected = [b"%d" % n for n, _ in sorted(enumerate(delays), key=lambda item: item[1])]
-    upcoming = peek(virtual, queue, "STATE", "DELAYED", "COUNT", 5000)
+    upcoming = pages(lambda offset: peek(virtual, queue, "STATE", "DELAYED", "COUNT", 1000, "OFFSET", offset))
     assert [message[b"body"] for message in upcoming] == expected
     for _ in range(steps):
         advance(virtual, f"{700 // steps}ms")

@@ -190,7 +190,7 @@ FLAT = [(pattern, topic, True) for pattern, (yes, _) in MATCHES.items() for topi
 
 @pytest.mark.parametrize(("pattern", "topic", "hit"), FLAT)
 def test_what_a_pattern_matches(pattern: str, topic: str, hit: bool, connect: Connect, conn: Conn, queue: str) -> None:
-    """The same for a subscription, a binding and a TOPIC exchange's binding, and for PUBSUB CHANNELS."""
+    """The same for a subscription, a binding and a TOPIC exchange's binding, and for PUBSUB CHANNELS but for `*`."""
     a, mark = connect(), queue.encode()
     conn.ok("QDECLARE", queue)
     conn.integer("QBIND", pattern, queue)
@@ -202,7 +202,7 @@ def test_what_a_pattern_matches(pattern: str, topic: str, hit: bool, connect: Co
     assert conn.integer("EXCHANGE", "PUBLISH", queue, topic, mark) == int(hit)
     b = connect()
     subscribe(b, topic)
-    assert (topic.encode() in conn.array("PUBSUB", "CHANNELS", pattern)) is hit
+    assert (topic.encode() in conn.array("PUBSUB", "CHANNELS", pattern)) is (hit or pattern == "*")
     conn.integer("QDELETE", queue)
     conn.integer("EXCHANGE", "DELETE", queue)
 
@@ -321,6 +321,7 @@ def test_pubsub_tells_who_is_subscribed(resp: int, fresh_server: ServerProcess, 
     psubscribe(a, "p.*", "q")
     psubscribe(b, "p.*")
     assert sorted(map(repr, watching.array("PUBSUB", "CHANNELS"))) == ["b'x'", "b'x.y'", "b'x.y.z'"]
+    assert watching.array("PUBSUB", "CHANNELS", "*") == watching.array("PUBSUB", "CHANNELS")
     assert sorted(map(repr, watching.array("PUBSUB", "CHANNELS", "x.*"))) == ["b'x.y'"]
     assert sorted(map(repr, watching.array("pubsub", "channels", "#.y.#"))) == ["b'x.y'", "b'x.y.z'"]
     assert watching.cmd("PUBSUB", "NUMSUB", "x.y", "none", "x") == [b"x.y", 2, b"none", 0, b"x", 1]

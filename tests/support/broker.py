@@ -100,6 +100,14 @@ def dead(conn: Conn, queue: str, *options: Arg) -> list[dict[bytes, Value]]:
     return messages(conn.cmd("QDEAD", "LIST", queue, *options))
 
 
+def pages(ask: Callable[[int], list[dict[bytes, Value]]]) -> list[dict[bytes, Value]]:
+    """All that there is, where a reply has a limit: `ask` gives what stands behind so many."""
+    found: list[dict[bytes, Value]] = []
+    while page := ask(len(found)):
+        found += page
+    return found
+
+
 def peeked_bodies(conn: Conn, queue: str, count: int = 1000) -> list[bytes]:
     """The bodies of what is ready, in the order in which it will be handed out."""
     return [as_bytes(found[b"body"]) for found in peek(conn, queue, "COUNT", count)]
@@ -107,7 +115,8 @@ def peeked_bodies(conn: Conn, queue: str, count: int = 1000) -> list[bytes]:
 
 def dead_bodies(conn: Conn, queue: str) -> list[bytes]:
     """The bodies of the dead letters, oldest first."""
-    return [as_bytes(found[b"body"]) for found in dead(conn, queue, "COUNT", 100000)]
+    letters = pages(lambda offset: dead(conn, queue, "COUNT", 1000, "OFFSET", offset))
+    return [as_bytes(found[b"body"]) for found in letters]
 
 
 def is_null(value: Value) -> bool:

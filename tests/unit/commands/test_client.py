@@ -282,6 +282,18 @@ def test_unblock_errors(client: Talker) -> None:
 # -- PAUSE
 
 
+def test_a_clock_that_stands_still_can_be_moved_during_a_pause() -> None:
+    """Otherwise no time would ever pass, and the pause never end."""
+    rig = Rig(virtual_clock="yes")
+    client, other = rig.connect(), rig.connect()
+    assert client.cmd("CLIENT", "PAUSE", 500, "ALL") == b"+OK\r\n"
+    assert other.cmd("PING") == b""
+    assert client.cmd("DEBUG", "ADVANCE", "499ms") == b"+OK\r\n"
+    assert other.read() == b""
+    assert client.cmd("DEBUG", "ADVANCE", "1ms") == b"+OK\r\n"
+    assert other.read() == b"+PONG\r\n"
+
+
 def test_pause_holds_everything_back_until_its_time(rig: Rig, client: Talker) -> None:
     other = rig.connect()
     assert client.cmd("CLIENT", "PAUSE", 500) == b"+OK\r\n"

@@ -75,6 +75,21 @@ def test_set_changes_everything_or_nothing(args: tuple[Word, ...], error: str, r
     assert rig.state.config.timeout == 0
 
 
+@pytest.mark.parametrize(
+    "number", ["1_0", " 10", "10 ", "+10", "\u0661\u0660", "\uff11\uff10", "0x10", "1e1", "-", "", "9" * 5_000]
+)
+@pytest.mark.parametrize("setting", ["maxclients", "slowlog-log-slower-than", "max-message-size", "timeout"])
+def test_a_number_is_made_of_digits(setting: str, number: str, rig: Rig, client: Talker) -> None:
+    before = rig.state.config.maxclients
+    assert client.error("CONFIG", "SET", setting, number.encode()).startswith("ERR CONFIG SET failed")
+    assert rig.state.config.maxclients == before
+
+
+def test_a_number_may_have_a_sign_where_it_may_be_below_0(rig: Rig, client: Talker) -> None:
+    assert client.cmd("CONFIG", "SET", "slowlog-log-slower-than", "-1", "maxclients", "0010") == b"+OK\r\n"
+    assert (rig.state.config.slowlog_log_slower_than, rig.state.config.maxclients) == (-1, 10)
+
+
 def test_a_password_holds_for_new_connections(rig: Rig, client: Talker) -> None:
     client.cmd("CONFIG", "SET", "requirepass", "sesame")
     assert client.cmd("PING") == b"+PONG\r\n"

@@ -138,6 +138,15 @@ def test_queues_have_a_line_each(rig: Rig, client: Talker) -> None:
     assert "oldest_ready_age=0," in found["queue_c"]
 
 
+def test_of_very_many_queues_the_first_are_shown(client: Talker) -> None:
+    for n in range(2_003):
+        client.cmd("QDECLARE", f"q{n:04}")
+    found = figures(client, "queues")
+    assert len(found) == 2_001
+    assert list(found)[-2:] == ["queue_q1999", "queues_left_out"]
+    assert found["queues_left_out"] == "3"
+
+
 @pytest.mark.parametrize("section", ["persistence", "cpu"])
 def test_sections_that_monitoring_reads(section: str, client: Talker) -> None:
     wanted = {"persistence": {"loading": "0"}, "cpu": {}}[section]

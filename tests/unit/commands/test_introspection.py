@@ -27,6 +27,17 @@ def test_info_has_ten_fields_of_the_right_types(client: Talker, client3: Talker)
     assert client3.cmd("COMMAND", "INFO", "nope", "ECHO") == b"*2\r\n_\r\n" + fields3
 
 
+def test_info_takes_so_many_names(client: Talker) -> None:
+    assert client.cmd("COMMAND", "INFO", *["nope"] * 500) == b"*500\r\n" + b"$-1\r\n" * 500
+    assert client.error("COMMAND", "INFO", *["nope"] * 501) == (
+        "ERR COMMAND INFO takes at most 500 names, these are 501: ask for some at a time"
+    )
+
+
+def test_docs_tell_once_of_what_is_named_twice(client: Talker) -> None:
+    assert client.cmd("COMMAND", "DOCS", *["QPUT", "qput"] * 1_000) == client.cmd("COMMAND", "DOCS", "QPUT")
+
+
 def test_keys_are_described_twice(client3: Talker) -> None:
     reply = client3.cmd("COMMAND", "INFO", "qdead|len")
     assert reply == (

@@ -173,3 +173,37 @@ def test_a_delivery_that_never_reached_the_socket_is_not_counted() -> None:
     bench.broker.undeliver([(b"q", again.tokens[0])])
     assert again.got == [b"m", b"m"]
     assert bench.stat("delivered") == 2
+
+
+def test_a_consumer_that_is_held_gets_nothing_and_keeps_what_it_has() -> None:
+    bench = Bench()
+    bench.put(b"1")
+    a, b = Sink(bench), Sink(bench, prefetch=1)
+    a.consumer.hold()
+    bench.put(b"2", b"3", b"4")
+    assert (a.got, b.got) == ([b"1"], [b"2"])
+    settle(bench, a.tokens[0])
+    assert (a.got, b.got) == ([b"1"], [b"2"])
+    a.consumer.go_on()
+    bench.broker.serve()
+    assert (a.got, b.got) == ([b"1", b"3", b"4"], [b"2"])
+
+
+def test_a_consumer_without_room_goes_on_when_there_is_room() -> None:
+    bench = Bench()
+    a = Sink(bench, prefetch=1)
+    bench.put(b"1", b"2")
+    a.consumer.hold()
+    a.consumer.go_on()
+    bench.broker.serve()
+    assert a.got == [b"1"]
+    settle(bench, a.tokens[0])
+    assert a.got == [b"1", b"2"]
+
+
+def test_a_queue_can_be_deleted_while_its_consumer_is_held() -> None:
+    bench = Bench()
+    a = Sink(bench)
+    a.consumer.hold()
+    bench.broker.delete(b"q")
+    assert a.reasons == ["queue 'q' was deleted"]

@@ -24,7 +24,7 @@ def test_oldest_first_and_the_oldest_is_dropped() -> None:
 
 
 def test_none_is_kept_with_maxdead_0() -> None:
-    bench = Bench(max_dead=0)
+    bench = Bench(max_dead=0, dedupe=0)
     kill(bench, b"1", b"2")
     assert bodies(bench) == []
     assert (bench.stat("dead_lettered"), bench.stat("dead_dropped"), bench.broker.used_memory) == (2, 2, 0)
@@ -84,7 +84,7 @@ def test_pop_takes_the_oldest() -> None:
 
 
 def test_what_they_count_for_goes_with_them() -> None:
-    bench = Bench(max_dead=5)
+    bench = Bench(max_dead=5, dedupe=0)
     kill(bench, *(b"%d" % i for i in range(10)))
     per_letter = bench.broker.used_memory // 5
     assert bench.broker.used_memory == 5 * per_letter
@@ -93,7 +93,7 @@ def test_what_they_count_for_goes_with_them() -> None:
     bench.broker.purge_dead(b"q", (b"6",))
     assert bench.broker.used_memory == 3 * per_letter
     bench.broker.replay_dead(b"q", (b"7",))
-    assert bench.broker.used_memory == 3 * per_letter
+    assert 2 * per_letter < bench.broker.used_memory < 3 * per_letter
     bench.broker.remove(b"q", (b"7",))
     assert bench.broker.used_memory == 2 * per_letter
     assert bench.broker.purge_dead(b"q") == 2

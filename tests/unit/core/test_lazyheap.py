@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+from heapq import heapify
+
+import pytest
 
 from respmq.core.lazyheap import LazyHeap, walk
 from respmq.core.model import DELAYED, GONE, Message
@@ -95,15 +98,17 @@ def test_a_heap_that_grows_is_not_swept_over_and_over() -> None:
     assert looks < 3 * 100_000
 
 
-def test_walk_gives_a_heap_in_order_and_leaves_it_alone() -> None:
+@pytest.mark.parametrize("count", [500, 5_000])
+def test_walk_gives_a_heap_in_order_and_leaves_it_alone(count: int) -> None:
     heap = LazyHeap(waits)
     chance = random.Random(1)
-    keys = [chance.randrange(1000) for _ in range(500)]
+    keys = [chance.randrange(1000) for _ in range(count)]
     for key in keys:
         add(heap, key)
-    entries = sorted((key, i) for i, key in enumerate(keys))
+    entries = [(key, i) for i, key in enumerate(keys)]
+    heapify(entries)
     before = list(entries)
-    assert list(walk(entries)) == before
+    assert list(walk(entries)) == sorted(entries)
     assert entries == before
     assert [m.deadline for m in heap] == sorted(keys)
     assert list(walk([])) == []

@@ -226,7 +226,7 @@ def test_a_backoff_beyond_the_ttl_ends_with_it() -> None:
 
 
 def test_a_lease_that_has_expired_can_be_acked_until_the_message_is_handed_out_again() -> None:
-    bench = Bench(ack_timeout=10, retry_delay=1_000)
+    bench = Bench(ack_timeout=10, retry_delay=1_000, dedupe=0)
     bench.put(b"m")
     late = bench.take()
     bench.after(10)
