@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -80,10 +80,9 @@ class Disk:
 
 
 def used(data: Path) -> int:
-    """How much of a disk the segments in a folder take, in bytes."""
-    return sum(path.stat().st_size for path in sizes(data))
-
-
-def sizes(data: Path) -> Sequence[Path]:
-    """The files that count."""
-    return sorted(data.glob("*.journal"))
+    """How much of a disk the segments in a folder take, in bytes, while some may be deleted."""
+    total = 0
+    for path in data.glob("*.journal"):
+        with contextlib.suppress(FileNotFoundError):
+            total += path.stat().st_size
+    return total
