@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TypeAlias
 
-from tests.support import Conn, Value, as_bytes, as_dict, as_int, as_list
+from tests.support import Arg, Conn, Value, as_bytes, as_dict, as_int, as_list
 from tests.support.broker import messages
 
 Message: TypeAlias = "dict[bytes, Value]"
 
-EVERYTHING = 1_000_000
+PAGE = 1000
+"""As many messages as the server lists at a time."""
+
 STATES = ("READY", "DELAYED", "LEASED")
 
 #: What belongs to connections, and ends with them.
@@ -54,22 +56,23 @@ def dump(conn: Conn, *, ages: bool = True) -> Dump:
 
 def dump_queue(conn: Conn, name: bytes, *, ages: bool = True) -> QueueDump:
     """The state of one queue."""
-    replies = conn.pipeline(
-        [
-            ("QCONFIG", name),
-            ("QSTATS", name),
-            ("QDEAD", "LIST", name, "COUNT", EVERYTHING),
-            ("QBINDINGS", name),
-            *(("QPEEK", name, "STATE", state, "COUNT", EVERYTHING) for state in STATES),
-        ]
-    )
-    config, stats, dead, bindings, *peeks = replies
+    config, stats, bindings = conn.pipeline([("QCONFIG", name), ("QSTATS", name), ("QBINDINGS", name)])
     lasting = _lasting(as_dict(stats))
     if not ages:
         del lasting[b"oldest_ready_age"]
-    live = {state: messages(peek) for state, peek in zip(STATES, peeks, strict=True)}
+    live = {state: listed(conn, "QPEEK", name, "STATE", state) for state in STATES}
     live["LEASED"] = _by_deadline(live["LEASED"])
-    return QueueDump(as_dict(config), lasting, live, messages(dead), as_list(bindings))
+    return QueueDump(as_dict(config), lasting, live, listed(conn, "QDEAD", "LIST", name), as_list(bindings))
+
+
+def listed(conn: Conn, *command: Arg) -> list[Message]:
+    """All messages that a command lists, page by page."""
+    found: list[Message] = []
+    while True:
+        page = messages(conn.cmd(*command, "COUNT", PAGE, "OFFSET", len(found)))
+        found += page
+        if len(page) < PAGE:
+            return found
 
 
 def _lasting(stats: dict[bytes, Value]) -> dict[bytes, Value]:
