@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.support import Conn, Error, ServerProcess, start_server, wait_until
+from tests.support import ClosedError, Conn, Error, ServerProcess, StartError, start_server, wait_until
 from tests.support.server import PROGRAM, ROOT, START_DEADLINE
 
 SMALLEST = ("--journal-segment-size", "64kb")
@@ -21,8 +21,10 @@ def serve(
     try:
         with Conn(server.port) as conn:
             wait_until(lambda: not is_loading(conn), "it has read its journal")
-    except BaseException:
+    except BaseException as error:
         server.kill()
+        if isinstance(error, (ClosedError, ConnectionError)):
+            raise StartError(f"it ended while it read its journal:\n{server.log}") from error
         raise
     return server
 
