@@ -90,9 +90,9 @@ class Entry:
     touched: bool = False
     reqid: bytes | None = None
     pending: Op | None = None
-    batch: tuple[Entry, ...] = ()
+    batch: tuple[Entry, ...] = field(default=(), repr=False)
     """Put by one QMPUT: all of them or none."""
-    successor: Entry | None = None
+    successor: Entry | None = field(default=None, repr=False)
     """What is put in the transaction that acks this one."""
 
 

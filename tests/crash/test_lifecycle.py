@@ -13,7 +13,7 @@ import pytest
 
 from tests.crash.faults import LAUNCHER, Disk, Fault
 from tests.crash.running import free_port, segments, serve
-from tests.crash.wire_dump import listed
+from tests.crash.wire_dump import dump_queue
 from tests.support import (
     ClosedError,
     Conn,
@@ -219,7 +219,7 @@ def test_a_stop_in_the_middle_of_a_pipeline(policy: str, data: Path) -> None:
         assert server.wait() == 0
         assert "Traceback" not in server.log
     with serve(data) as server, Conn(server.port) as conn:
-        stored = [one[b"id"] for one in listed(conn, "QPEEK", "q")]
+        stored = [one[b"id"] for one in dump_queue(conn, b"q").live["READY"]]
         assert stored[: len(answered)] == answered
         assert server.stop() == 0
 

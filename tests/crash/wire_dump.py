@@ -10,6 +10,7 @@ from tests.support import Arg, Conn, Value, as_bytes, as_dict, as_int, as_list
 from tests.support.broker import messages
 
 Message: TypeAlias = "dict[bytes, Value]"
+Command: TypeAlias = "tuple[Arg, ...]"
 
 PAGE = 1000
 """As many messages as the server lists at a time."""
@@ -55,24 +56,27 @@ def dump(conn: Conn, *, ages: bool = True) -> Dump:
 
 
 def dump_queue(conn: Conn, name: bytes, *, ages: bool = True) -> QueueDump:
-    """The state of one queue."""
-    config, stats, bindings = conn.pipeline([("QCONFIG", name), ("QSTATS", name), ("QBINDINGS", name)])
-    lasting = _lasting(as_dict(stats))
+    """The state of one queue, in one moment."""
+    stats = conn.mapping("QSTATS", name)
+    most = max(as_int(stats[size]) for size in (b"ready", b"delayed", b"in_flight", b"dead"))
+    pages = range(0, 2 * most + 1, PAGE)
+    lists: list[Command] = [("QPEEK", name, "STATE", state) for state in STATES]
+    lists.append(("QDEAD", "LIST", name))
+    listing = [(*command, "COUNT", PAGE, "OFFSET", offset) for command in lists for offset in pages]
+    *_, replies = conn.pipeline(
+        [("MULTI",), ("QCONFIG", name), ("QSTATS", name), ("QBINDINGS", name), *listing, ("EXEC",)]
+    )
+    config, found, bindings, *listed = as_list(replies)
+    lasting = _lasting(as_dict(found))
     if not ages:
         del lasting[b"oldest_ready_age"]
-    live = {state: listed(conn, "QPEEK", name, "STATE", state) for state in STATES}
+    whole = [
+        [message for page in listed[at : at + len(pages)] for message in messages(page)]
+        for at in range(0, len(listed), len(pages))
+    ]
+    live = dict(zip(STATES, whole, strict=False))
     live["LEASED"] = _by_deadline(live["LEASED"])
-    return QueueDump(as_dict(config), lasting, live, listed(conn, "QDEAD", "LIST", name), as_list(bindings))
-
-
-def listed(conn: Conn, *command: Arg) -> list[Message]:
-    """All messages that a command lists, page by page."""
-    found: list[Message] = []
-    while True:
-        page = messages(conn.cmd(*command, "COUNT", PAGE, "OFFSET", len(found)))
-        found += page
-        if len(page) < PAGE:
-            return found
+    return QueueDump(as_dict(config), lasting, live, whole[-1], as_list(bindings))
 
 
 def _lasting(stats: dict[bytes, Value]) -> dict[bytes, Value]:
