@@ -9,30 +9,24 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
-from respmq.core.bounds import MOST_LEASED, MOST_SHOWN, fitting
-from respmq.core.consumers import Consumer
+from respmq.core.bounds import MOST_SHOWN, fitting
 from respmq.core.deadlines import WAITER_RANK
-from respmq.core.directory import Directory
+from respmq.core.dispatch import Dispatch
 from respmq.core.events import Router
 from respmq.core.exchanges import Exchanges
 from respmq.core.hub import NO_LIMIT, TICK_BUDGET, Hub
 from respmq.core.load import load
-from respmq.core.model import Description, Message, describe, describe_dead, describe_live
-from respmq.core.requests import Request
+from respmq.core.model import Description, Message, describe_dead, describe_live
 from respmq.core.stats import BrokerStats
 from respmq.core.takers import serve_lines
-from respmq.core.waiting import Waiter, take
-from respmq.errors import InvalidRequestError, OutOfMemoryError, PersistenceError, TooBigError, quote
+from respmq.errors import InvalidRequestError, OutOfMemoryError, PersistenceError, TooBigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
-    from respmq.core.consumers import Sink
     from respmq.core.facts import Recorder
     from respmq.core.image import BrokerImage
     from respmq.core.model import DeadLetter, Extra
-    from respmq.core.queue import Queue
-    from respmq.core.waiting import Deliveries, LeaseWait
 
 #: So many messages can't be passed over, and islice doesn't take much larger numbers.
 _MOST_OFFSET = 1 << 62
@@ -45,7 +39,7 @@ _UNLIMITED_BUDGET = 1 << 62
 T = TypeVar("T")
 
 
-class Broker(Directory):
+class Broker(Dispatch):
     """A broker.
 
     Args:
@@ -59,9 +53,6 @@ class Broker(Directory):
     ) -> None:
         hub = Hub(now, random_bytes, uniform)
         super().__init__(hub)
-        self._takers = 0
-        self._tags = 0
-        self._consumers: dict[bytes, Consumer] = {}
         #: What `serve` has to do: it is looked at after each command.
         self.unserved = hub.agenda
         #: Limits in bytes that the server's configuration may change at any time.
@@ -230,81 +221,6 @@ class Broker(Directory):
             self._check_room(size)
         return queue.put_many(bodies)
 
-    def lease(
-        self,
-        names: tuple[bytes, ...],
-        count: int = 1,
-        wait: int | None = None,
-        lease: int | None = None,
-        request: tuple[bytes, bytes] | None = None,
-        full: bool = False,  # noqa: FBT001, FBT002 - by place: a keyword would cost a tenth of the call
-    ) -> Deliveries | LeaseWait:
-        """Lease up to `count` messages from the queues in the order given, or as many as one reply may hold.
-
-        Args:
-            names: at least one queue.
-            count: the most messages to lease.
-            wait: how long to wait if nothing is ready, 0 for ever, None not at all.
-            lease: how long the leases last instead of ACKTIMEOUT.
-            request: user and key of a request that may be sent again (REQID).
-            full: answer with descriptions instead of messages.
-
-        Raises:
-            QueueNotFoundError: one of the queues doesn't exist; nothing was leased.
-        """
-        if count > MOST_SHOWN:
-            count = min(count, MOST_SHOWN if full else MOST_LEASED)
-        if len(names) == 1 and request is None:
-            # The common case, kept short.
-            queue = self._queues.get(names[0])
-            if queue is None:
-                return self.declaring(names, lambda: self.lease(names, count, wait, lease, full=full))
-            taken: list[Message] = []
-            if queue.ready:
-                queue.take(count, lease, taken)
-            if taken:
-                return [describe(m) for m in taken] if full else taken
-            if wait is None:
-                return taken
-            return self._wait([queue], count, wait, lease, None, full=full)
-        queues = [self._queues[name] for name in dict.fromkeys(names) if name in self._queues]
-        if len(queues) < len(set(names)):
-            return self.declaring(names, lambda: self.lease(names, count, wait, lease, request, full=full))
-        known = None
-        if request is not None:
-            known = queues[0].requests.get(request)
-            if known is not None:
-                if known.waiter is not None:
-                    return self._take_over(known.waiter, wait, full=full)
-                held = known.repeated()
-                return [describe(m) for m in held] if full else held
-            known = Request(queues[0], request)
-        taken = take(queues, count, lease, known)
-        if taken or wait is None:
-            return [describe(m) for m in taken] if full else taken
-        return self._wait(queues, count, wait, lease, known, full=full)
-
-    def _wait(
-        self, queues: Sequence[Queue], count: int, wait: int, lease: int | None, request: Request | None, *, full: bool
-    ) -> LeaseWait:
-        waiter = Waiter(self._next_taker(), queues, count, lease, request, self._hub.deadlines)
-        waiter.full = full
-        self._set_wait(waiter, wait)
-        return waiter.wait
-
-    def _take_over(self, waiter: Waiter, wait: int | None, *, full: bool) -> Deliveries | LeaseWait:
-        answer = waiter.take_over()
-        waiter.full = full
-        if wait is None:
-            answer.cancel()
-            return []
-        self._set_wait(waiter, wait)
-        return answer
-
-    def _set_wait(self, waiter: Waiter, wait: int) -> None:
-        hub = self._hub
-        waiter.set_deadline(hub.deadlines.set(hub.now + wait, WAITER_RANK, waiter) if wait else None)
-
     def serve(self) -> None:
         """Hand ready messages to those who wait, the one who has waited longest first, and announce deaths.
 
@@ -327,36 +243,6 @@ class Broker(Directory):
         hub.budget -= announced + served
         if hub.obituaries:
             agenda[hub.obituaries] = None
-
-    def _next_taker(self) -> int:
-        self._takers += 1
-        return self._takers
-
-    def consume(self, name: bytes, prefetch: int, sink: Sink, full: bool = False) -> Consumer:  # noqa: FBT001, FBT002
-        """Add a consumer: messages are delivered to `sink` as long as fewer than `prefetch` are unsettled.
-
-        Raises:
-            QueueNotFoundError: no such queue.
-        """
-        queue = self._queues.get(name)
-        if queue is None:
-            return self.declaring((name,), lambda: self.consume(name, prefetch, sink, full))
-        self._tags += 1
-        consumer = Consumer(b"ctag-%d" % self._tags, queue, prefetch, sink, self._next_taker, full=full)
-        self._consumers[consumer.tag] = consumer
-        return consumer
-
-    def cancel(self, tag: bytes) -> int:
-        """Remove a consumer; its leases are given back as failures. Returns how many there were.
-
-        Raises:
-            InvalidRequestError: no such consumer.
-        """
-        consumer = self._consumers.pop(tag, None)
-        if consumer is None:
-            msg = f"no such consumer '{quote(tag)}'"
-            raise InvalidRequestError(msg)
-        return consumer.remove()
 
     def undeliver(self, messages: Iterable[tuple[bytes, bytes]]) -> None:
         """Take back leases, as (queue, token), that never reached their client."""

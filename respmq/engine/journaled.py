@@ -194,6 +194,11 @@ class JournaledEngine(MemoryEngine):
         return self.journal is not None and self.journal.holding
 
     @property
+    def waiting(self) -> bool:
+        """Whether a batch waits for space on the disk."""
+        return self.journal is not None and self.journal.waiting
+
+    @property
     def sequence(self) -> int:
         """Of the last batch."""
         return 0 if self.journal is None else self.journal.sequence

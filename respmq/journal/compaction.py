@@ -74,8 +74,11 @@ class Compactor:
         #: How many segments were deleted so far; those below `_through` are to be, whatever is in them.
         self.dropped = 0
         self._through = 0
-        #: How large the journal was when `_live_size` was found out.
+        #: How large the journal was when `_live_size` was found out, and how many times that a whole round made of it.
         self._total = self._live_size = 0
+        self._waste = 1.0
+        #: The segment that was written to when this round began.
+        self._end: int | None = None
         self._pace = 1
 
     @property
@@ -108,19 +111,29 @@ class Compactor:
             if not journal.homes.is_needed(oldest, now):
                 self._drop(oldest, now)
                 continue
-            if self._is_too_large() or oldest < self._through:
-                self._reading = True
-                path = segment_path(journal.folder, oldest)
-                journal.read(partial(Segment, path, oldest), self._begin)
+            large = self._is_too_large(now)
+            if self._end is not None and oldest >= self._end:
+                # All that there was has been written again: smaller than this it doesn't become.
+                self._end = None
+                self._waste = max(1.0, self._total / max(self._live_size, 1))
+                large = False
+            if not large and oldest >= self._through:
+                self._end = None
+                return
+            if self._end is None:
+                self._end = max(journal.sizes)
+            self._reading = True
+            path = segment_path(journal.folder, oldest)
+            journal.read(partial(Segment, path, oldest), self._begin)
             return
 
-    def _is_too_large(self) -> bool:
+    def _is_too_large(self, now: int) -> bool:
         total = sum(size for number, size in self._journal.sizes.items() if number not in self._dropping)
         if self._journal.homes.shrunk or abs(total - self._total) > self._segment_size // 4:
             # It takes a look at everything, so not each time.
             self._total = total
-            self._live_size = self._journal.homes.live_size()
-        limit = _GROWTH * self._live_size + self._segment_size
+            self._live_size = self._journal.homes.live_size(now)
+        limit = _GROWTH * self._waste * self._live_size + self._segment_size
         self._pace = 1 if total < _HURRY * limit else _FAST
         return total > limit
 

@@ -98,8 +98,9 @@ class Encoder:
 
     def declared(self, queue: Stock) -> None:
         """A queue is there, or is written down again with all that is known of it but its messages."""
-        self._homes.settle(queue.number)
-        self._add(Kind.QUEUE, queue.number, encode_json(describe_queue(queue)))
+        payload = encode_json(describe_queue(queue))
+        self._homes.settle(queue.number, len(payload))
+        self._add(Kind.QUEUE, queue.number, payload)
 
     def deleted(self, queue: Stock) -> None:
         """A queue is gone, with all that was in it and all bindings to it."""
@@ -131,8 +132,9 @@ class Encoder:
         """An exchange with its bindings, as pairs of queue number and key."""
         pairs = [[number, key.decode("latin-1")] for number, key in bindings]
         value = {"name": name.decode("latin-1"), "kind": exchange.kind, "bindings": pairs}
-        self._homes.settle_exchange(name)
-        self._add(Kind.EXCHANGE, 0, encode_json(value))
+        payload = encode_json(value)
+        self._homes.settle_exchange(name, len(payload))
+        self._add(Kind.EXCHANGE, 0, payload)
 
     def exchange_deleted(self, name: bytes) -> None:
         """An exchange is gone, with its bindings."""
@@ -170,6 +172,7 @@ class Encoder:
         home = self._homes.house(queue, message, len(payload) + fmt.RECORD_HEAD.size)
         if chosen:
             home.remembered = max(home.remembered, message.enqueued_at + queue.settings.dedupe)
+            home.ids_size += len(message.id) + fmt.REMEMBERED_ID
         self._add(Kind.MESSAGE, queue.number, payload)
 
     def carried(self, queue: Stock, message: Message) -> None:
@@ -237,6 +240,7 @@ class Encoder:
         home.remembered = max(home.remembered, *(put + queue.settings.dedupe for _, put in window), 0)
         puts = pack(f"<{len(window)}q", *(put for _, put in window))
         ids = encode_ids([id for id, _ in window])
+        home.ids_size += len(puts) + len(ids)
         self._add(Kind.REMEMBERED, queue.number, fmt.REMEMBERED.pack(len(window)) + puts + ids)
 
     def leased(self, queue: Stock, messages: Sequence[Message]) -> None:

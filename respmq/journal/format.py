@@ -119,3 +119,5 @@ REQUESTED = Struct("<III")
 REQUESTED_ITEM = Struct("<IB")
 #: count; then i64 moments at which messages with these ids were put, u8 sizes, ids.
 REMEMBERED = Struct("<I")
+#: What one of them takes beside the id.
+REMEMBERED_ID: Final = 9

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 class Home:
     """What one queue has in one segment: messages, dead letters, and ids that are remembered until some moment.
 
-    `written` messages and letters were written there, `size` bytes in all.
+    `written` messages and letters were written there, `size` bytes in all; the ids take `ids_size` bytes.
     """
 
-    __slots__ = ("dead", "live", "remembered", "segment", "size", "written")
+    __slots__ = ("dead", "ids_size", "live", "remembered", "segment", "size", "written")
 
     def __init__(self, segment: int) -> None:
         self.segment = segment
@@ -27,6 +27,7 @@ class Home:
         self.remembered = 0
         self.written = 0
         self.size = 0
+        self.ids_size = 0
 
     def write(self, count: int, size: int) -> None:
         """Messages or letters are written, in so many bytes."""
@@ -45,8 +46,9 @@ class Homes:
         self._now: dict[int, Home] = {}
         self._by_queue: dict[int, dict[int, Home]] = {}
         self._by_segment: dict[int, dict[int, Home]] = {}
-        self._queues: dict[int, int] = {}
-        self._exchanges: dict[bytes, int] = {}
+        #: Segment and size of the record of each queue and each exchange.
+        self._queues: dict[int, tuple[int, int]] = {}
+        self._exchanges: dict[bytes, tuple[int, int]] = {}
 
     def begin(self, segment: int) -> None:
         """Go on in another segment."""
@@ -117,9 +119,9 @@ class Homes:
 
     # -- queues and exchanges --------------------------------------------------------------------------------------
 
-    def settle(self, number: int, segment: int | None = None) -> None:
-        """A queue was written down (now, or in a certain segment)."""
-        self._queues[number] = self.segment if segment is None else segment
+    def settle(self, number: int, size: int, segment: int | None = None) -> None:
+        """A queue was written down in `size` bytes (now, or in a certain segment)."""
+        self._queues[number] = (self.segment if segment is None else segment, size)
 
     def forget(self, number: int) -> None:
         """A queue is gone, with all that was in it."""
@@ -129,9 +131,9 @@ class Homes:
         for segment in self._by_queue.pop(number, {}):
             self._by_segment[segment].pop(number, None)
 
-    def settle_exchange(self, name: bytes, segment: int | None = None) -> None:
-        """An exchange was written down (now, or in a certain segment)."""
-        self._exchanges[name] = self.segment if segment is None else segment
+    def settle_exchange(self, name: bytes, size: int, segment: int | None = None) -> None:
+        """An exchange was written down in `size` bytes (now, or in a certain segment)."""
+        self._exchanges[name] = (self.segment if segment is None else segment, size)
 
     def forget_exchange(self, name: bytes) -> None:
         """An exchange is gone."""
@@ -141,29 +143,31 @@ class Homes:
 
     def holds_queue(self, number: int, segment: int) -> bool:
         """Whether a queue was last written down in a segment."""
-        return self._queues.get(number) == segment
+        return self._queues.get(number, (-1, 0))[0] == segment
 
     def holds_exchange(self, name: bytes, segment: int) -> bool:
         """Whether an exchange was last written down in a segment."""
-        return self._exchanges.get(name) == segment
+        return self._exchanges.get(name, (-1, 0))[0] == segment
 
-    def live_size(self) -> int:
+    def live_size(self, now: int) -> int:
         """About how many bytes would be left if only what is needed were written. It takes a look at every home."""
         self.shrunk = False
-        return sum(
-            home.size * (home.live + home.dead) // home.written
-            for homes in self._by_segment.values()
-            for home in homes.values()
-            if home.written
-        )
+        size = sum(size for _, size in self._queues.values()) + sum(size for _, size in self._exchanges.values())
+        for homes in self._by_segment.values():
+            for home in homes.values():
+                if home.written:
+                    size += home.size * (home.live + home.dead) // home.written
+                if home.remembered > now:
+                    size += home.ids_size
+        return size
 
     def is_needed(self, segment: int, now: int) -> bool:
         """Whether something that is to be known still is written in a segment and nowhere later."""
         homes = self._by_segment.get(segment, {}).values()
         return (
             any(home.live or home.dead or home.remembered > now for home in homes)
-            or segment in self._queues.values()
-            or segment in self._exchanges.values()
+            or any(segment == number for number, _ in self._queues.values())
+            or any(segment == number for number, _ in self._exchanges.values())
         )
 
     def drop(self, segment: int) -> None:

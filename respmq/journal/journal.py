@@ -27,10 +27,9 @@ if TYPE_CHECKING:
 
 Policy = Literal["always", "everysec", "no"]
 
-#: How much space is set aside at a time.
+#: How much space is set aside at a time; less for small segments. A quarter of it is a reserve, which puts leave to
+#: leases, acks and what time brings.
 _STEP = 1 << 20
-#: What puts leave of it, for leases, acks and what time brings.
-_RESERVE = 1 << 18
 
 
 class Journal:
@@ -78,6 +77,8 @@ class Journal:
         self.sizes = dict(recovery.segments)
         self.floor = min(self.sizes, default=1)
         self._segment_size = segment_size
+        self._step = min(_STEP, 2 * segment_size)
+        self._reserve = self._step // 4
         self._wall = wall
         self._worker = worker
         self._syncing = False
@@ -104,6 +105,11 @@ class Journal:
     def fileno(self) -> int:
         """Readable when something was done in the background: call `finish` then."""
         return self._worker.fileno()
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a batch waits for space. Nothing changes until it is written, so other answers need not wait."""
+        return bool(self._waiting)
 
     @property
     def holding(self) -> bool:
@@ -133,7 +139,7 @@ class Journal:
         """Why nothing may change for now, None if it may."""
         if self.failure is not None:
             return self.failure
-        if self._waiting or (self._full and self._allocated - self._offset < _RESERVE // 4):
+        if self._waiting or (self._full and self._allocated - self._offset < self._reserve // 4):
             return f"the disk that {self.folder} is on is full: make room there, nothing is lost"
         return None
 
@@ -146,7 +152,7 @@ class Journal:
         """How many bytes puts may add before `make_room` has to be asked; none once the journal has failed."""
         if self.failure is not None:
             return 0
-        return max(0, self._allocated - self._offset - self._told - _RESERVE)
+        return max(0, self._allocated - self._offset - self._told - self._reserve)
 
     @property
     def _told(self) -> int:
@@ -161,7 +167,7 @@ class Journal:
         """
         if self.failure is not None:
             raise PersistenceError(self.failure)
-        if self.room < size and not self._allocate(self._told + size + _RESERVE):
+        if self.room < size and not self._allocate(self._told + size + self._reserve):
             msg = (
                 f"the disk that {self.folder} is on is full: nothing can be stored until there is room, "
                 "leasing and acking go on"
@@ -205,7 +211,7 @@ class Journal:
         if self._waiting:
             batch, self._waiting = self._waiting, b""
             self._write(batch)
-        elif self._allocate(2 * _RESERVE):
+        elif self._allocate(2 * self._reserve):
             self._full = False
 
     def sync(self, done: Callable[[str | None], None]) -> None:
@@ -251,7 +257,7 @@ class Journal:
         self.files.sync(self._fd)
         self._salt = recovery.salt
         self.homes.begin(number)
-        self._full = not self._allocate(_STEP)
+        self._full = not self._allocate(self._step)
 
     def _begin(self, number: int) -> None:
         """Begin a segment.
@@ -263,7 +269,7 @@ class Journal:
         path = segment_path(self.folder, number)
         fd = self.files.create(path)
         try:
-            self.files.allocate(fd, 0, _STEP)
+            self.files.allocate(fd, 0, self._step)
             self.files.write(fd, segment_head(number, self.sequence + 1, self._wall(), salt), 0)
         except OSError:
             self.files.close(fd)
@@ -272,7 +278,7 @@ class Journal:
         self._fd = fd
         self._salt = salt
         self._offset = self.sizes[number] = fmt.SEGMENT_SIZE
-        self._allocated = _STEP
+        self._allocated = self._step
         self.homes.begin(number)
         self._worker.submit(lambda: self.files.sync_folder(self.folder), self._done)
         self.preamble()
@@ -302,7 +308,7 @@ class Journal:
         missing = self._offset + size - self._allocated
         if missing <= 0:
             return True
-        for step in (max(missing, _STEP), missing):
+        for step in (max(missing, self._step), missing):
             try:
                 self.files.allocate(self._fd, self._allocated, step)
             except OSError as error:
@@ -349,18 +355,18 @@ class Journal:
     # -- writing and syncing ---------------------------------------------------------------------------------------
 
     def _write(self, batch: bytes) -> None:
-        if self._offset + len(batch) + _RESERVE + _STEP // 2 > self._allocated:
+        if self._offset + len(batch) + self._reserve + self._step // 2 > self._allocated:
             # Ahead of need, so that puts rarely have to ask.
-            self._allocate(len(batch) + _RESERVE + _STEP)
+            self._allocate(len(batch) + self._reserve + self._step)
             if self.failure is not None:
                 return
         try:
             self.files.write(self._fd, batch, self._offset)
         except OSError as error:
             self._cut()
-            if error.errno in NO_SPACE and self.failure is None:
+            if error.errno in NO_SPACE and self._full and self.failure is None:
+                # Those who put were told before. What is refused although it was set aside is another matter.
                 self._waiting = batch
-                self._full = True
                 return
             self._fail(f"writing to the journal in {self.folder} failed: {error.strerror}")
             return

@@ -177,7 +177,7 @@ class Replay:
             name = value["name"].encode("latin-1")
             bindings = {(number, key.encode("latin-1")): None for number, key in value["bindings"]}
             image.exchanges[name] = ExchangeImage(value["kind"], bindings)
-            self._homes.settle_exchange(name, self._segment)
+            self._homes.settle_exchange(name, len(payload), self._segment)
         elif kind == Kind.EXCHANGE_DELETED:
             image.exchanges.pop(payload, None)
             self._homes.forget_exchange(payload)
@@ -202,7 +202,7 @@ class Replay:
         queue.counters = Counters(**value["counters"])
         queue.patterns = {pattern.encode("latin-1"): None for pattern in value["patterns"]}
         self.image.queues_made = max(self.image.queues_made, queue.number)
-        self._homes.settle(queue.number, self._segment)
+        self._homes.settle(queue.number, len(payload), self._segment)
 
     def _purged(self, queue: QueueImage, payload: bytes) -> None:
         del payload
@@ -315,6 +315,7 @@ class Replay:
         home = self._homes.at(queue.number, self._segment)
         # Until when is the queue's setting, which may not be known yet: `Homes.finish` adds it.
         home.remembered = max(home.remembered, *puts)
+        home.ids_size += sum(map(len, ids)) + fmt.REMEMBERED_ID * len(ids)
 
     def _duplicate(self, queue: QueueImage, payload: bytes) -> None:
         del payload

@@ -466,12 +466,13 @@ class Reactor:
                 wait.resolve([])
             # What was sent behind the waits runs now, and may wait in turn.
             self._flush()
+        if self._safe is not None:
+            # Before connections are closed: a stop is no end of what consumers have leased.
+            self._safe.close()
         for connection in list(self._connections.values()):
             connection.session.request_close()
             self._touch(connection)
         self._flush()
-        if self._safe is not None:
-            self._safe.close()
         with trio.move_on_after(0 if self._hurry else self.state.config.shutdown_timeout / 1000):
             while any(connection.backlog for connection in self._connections.values()):
                 await trio.lowlevel.wait_readable(self._poller)

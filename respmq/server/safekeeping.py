@@ -91,17 +91,17 @@ class Safekeeping:
     def commit(self, touched: Iterable[Connection]) -> None:
         """Write what has happened; hold the answers of these connections if they have to wait for it."""
         durable = self._durable
+        before = durable.sequence
         durable.commit()
         if durable.failure is not None:
             if not self._failed:
                 self._fail(durable.failure, touched)
             return
-        if durable.holding:
-            for connection in touched:
-                self._hold(connection, durable.sequence)
-            return
+        holding = durable.sequence != before if durable.waiting else durable.holding
         for connection in touched:
-            if connection.backlog:
+            if holding or connection.held:
+                self._hold(connection, durable.sequence)
+            elif connection.backlog:
                 # It was safe to send: what comes next may not be.
                 connection.release(connection.session.take_out())
 
