@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from tests.support import Conn, advance, as_bytes, as_list, lease, lease_one, put, put_all
+from tests.support import Arg, Conn, advance, as_bytes, as_list, lease, lease_one, put, put_all
 from tests.support.events import consume, delivered
 
 Change: TypeAlias = Callable[[Conn, str], None]
@@ -189,7 +189,9 @@ def qpublish(conn: Conn, q: str) -> None:
     conn.integer("QBIND", f"{q}.*", q)
     conn.integer("QBIND", f"{q}.#", f"{q}.lets-die")
     for body in (b"1", _BLOB):
-        found = conn.array("QPUBLISH", f"{q}.t", body, "HEADER", "topic", "theirs", "HEADER", "h", _BLOB, "ATTACH", _BLOB)
+        found = conn.array(
+            "QPUBLISH", f"{q}.t", body, "HEADER", "topic", "theirs", "HEADER", "h", _BLOB, "ATTACH", _BLOB
+        )
         assert found == [0, 2]
 
 
@@ -210,7 +212,12 @@ def exchange_delete(conn: Conn, q: str) -> None:
 
 def exchange_bind(conn: Conn, q: str) -> None:
     conn.ok("QDECLARE", q)
-    for kind, keys in (("FANOUT", [()]), ("DIRECT", [(), ("k",), (_BLOB[128:],)]), ("TOPIC", [("a.*",), ("#",)])):
+    bindings: dict[str, list[tuple[Arg, ...]]] = {
+        "FANOUT": [()],
+        "DIRECT": [(), ("k",), (_BLOB[128:],)],
+        "TOPIC": [("a.*",), ("#",)],
+    }
+    for kind, keys in bindings.items():
         name = f"{q}.{kind}"
         conn.ok("EXCHANGE", "DECLARE", name, kind)
         for key in keys:

@@ -1,4 +1,4 @@
-"""Producers, workers and consumers, each a thread with a connection of its own, that use a broker until it is killed."""
+"""Producers, workers and consumers, each a thread with its own connection, that use a broker until it is killed."""
 
 from __future__ import annotations
 

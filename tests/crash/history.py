@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from tests.crash.running import SMALLEST, segments, serve
@@ -23,7 +24,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A journal of one segment: its name, its bytes, and the steps that it holds. The first step is the empty broker."""
+    """A journal of one segment: its name, its bytes, and the steps that it holds, of which the first is empty."""
 
     name: str
     journal: bytes
@@ -48,18 +49,20 @@ class History:
 def record(data: Path) -> History:
     """Let a server live through it, on a folder that doesn't exist yet."""
     journals: list[bytes] = []
+    name = ""
     states: list[Dump] = []
     with serve(data, *FLAGS) as server, Conn(server.port) as conn:
         for _ in play(conn):
             (segment,) = segments(data)
+            name = segment.name
             journals.append(segment.read_bytes())
             states.append(dump(conn, ages=False))
         server.kill()
     # A step ends where the next one's bytes begin; the last one at its last byte.
-    ends = [_first_difference(before, after) for before, after in zip(journals, journals[1:], strict=False)]
+    ends = [_first_difference(before, after) for before, after in pairwise(journals)]
     ends.append(len(journals[-1].rstrip(b"\0")))
     steps = [Step(end, state) for end, state in zip(ends, states, strict=True)]
-    return History(segment.name, journals[-1], steps)
+    return History(name, journals[-1], steps)
 
 
 def _first_difference(before: bytes, after: bytes) -> int:
@@ -89,7 +92,22 @@ def play(conn: Conn) -> Iterator[None]:
 
 
 def _messages(conn: Conn) -> Iterator[None]:
-    put(conn, "q", b"\x00\xff\r\n", "ID", b"\xfeid", "PRIORITY", -5, "HEADER", "h", b"\xff", "ATTACH", b"", "ATTACH", "a")
+    put(
+        conn,
+        "q",
+        b"\x00\xff\r\n",
+        "ID",
+        b"\xfeid",
+        "PRIORITY",
+        -5,
+        "HEADER",
+        "h",
+        b"\xff",
+        "ATTACH",
+        b"",
+        "ATTACH",
+        "a",
+    )
     yield
     conn.array("QMPUT", "q", "1", "2", "3", "4", "")
     yield

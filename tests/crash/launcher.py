@@ -83,7 +83,7 @@ class FaultyDisk:
         if quota is None or call not in {"pwrite", "posix_fallocate"}:
             return real(fd, *args)
         size = os.fstat(fd).st_size
-        folder = Path(os.readlink(f"/proc/self/fd/{fd}")).parent
+        folder = Path(f"/proc/self/fd/{fd}").readlink().parent
         room = max(0, quota - faults.used(folder))
         if call == "posix_fallocate":
             offset, length = args

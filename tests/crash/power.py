@@ -33,7 +33,7 @@ class PowerDisk:
 
         def noted(fd: int, *args: Any) -> Any:
             inode = os.fstat(fd).st_ino
-            if call == "fdatasync" or call == "fsync":
+            if call in {"fdatasync", "fsync"}:
                 return self._sync(call, real, fd, inode)
             with self._lock:
                 result = real(fd, *args)
@@ -49,7 +49,7 @@ class PowerDisk:
         return noted
 
     def _sync(self, call: str, real: Callable[..., Any], fd: int, inode: int) -> Any:
-        path = Path(os.readlink(f"/proc/self/fd/{fd}"))
+        path = Path(f"/proc/self/fd/{fd}").readlink()
         with self._lock:
             changes = self._dirty.pop(inode, [])
             names = {one.name: one.stat().st_ino for one in path.iterdir()} if path.is_dir() else None

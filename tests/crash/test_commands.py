@@ -1,4 +1,4 @@
-"""Each command that changes state, before a crash and after: whatever it did is still done, and the future is the same."""
+"""Each command that changes state, before a crash and after: what it did is done, and the future is the same."""
 
 from __future__ import annotations
 
@@ -41,9 +41,7 @@ def test_every_command_that_changes_state_has_an_entry() -> None:
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_what_a_command_did_is_done_after_a_crash(
-    name: str, data: Path, live: ServerProcess, tmp_path: Path
-) -> None:
+def test_what_a_command_did_is_done_after_a_crash(name: str, data: Path, live: ServerProcess, tmp_path: Path) -> None:
     """A copy of the journal is what a crash leaves: a server that starts from it has the same state as the one that
     lives on, and the same happens in both while their time goes on.
     """

@@ -12,7 +12,20 @@ import pytest
 from tests.crash.faults import LAUNCHER, Disk, Fault, used
 from tests.crash.running import SMALLEST, run, segments, serve
 from tests.crash.wire_dump import differences, dump
-from tests.support import Conn, as_bytes, as_int, as_list, counts, encode, lease, lease_one, put, put_all, wait_until
+from tests.support import (
+    Conn,
+    as_bytes,
+    as_int,
+    as_list,
+    counts,
+    encode,
+    is_null,
+    lease,
+    lease_one,
+    put,
+    put_all,
+    wait_until,
+)
 
 SEGMENT = 65536
 
@@ -78,7 +91,7 @@ def test_one_old_message_does_not_keep_the_journal(policy: str, data: Path) -> N
     with serve(data, *SMALLEST) as server, Conn(server.port) as conn:
         assert not differences(dump(conn, ages=False), expected)
         assert [one.body for one in lease(conn, "old", "COUNT", 9, "REQID", "r")] == [b"leased"]
-        assert conn.cmd("QPUT", "old", "a duplicate", "ID", "k") not in (b"k",)
+        assert is_null(conn.cmd("QPUT", "old", "a duplicate", "ID", "k"))
         assert server.stop() == 0
 
 

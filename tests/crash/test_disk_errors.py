@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,22 +81,6 @@ WRITES: list[tuple[Arg, ...]] = [
 ]
 
 
-def assert_it_only_reads(server: ServerProcess) -> None:
-    """Every write is refused with MISCONF, whatever it is; reads and connections go on."""
-    with Conn(server.port) as conn:
-        for command in WRITES:
-            assert conn.error(*command).code == b"MISCONF", command
-        assert conn.cmd("PING") == PONG
-        assert conn.array("QLIST") == [b"q"]
-        assert counts(conn, "q", "ready", "in_flight") == (1, 1)
-        assert bytes(str(conn.array("QPEEK", "q")), "utf-8")
-        *_, replies = conn.pipeline([("MULTI",), ("QPUT", "q", "refused"), ("EXEC",)])
-        assert isinstance(replies, Error) or isinstance(replies, list)
-        assert b"MISCONF" in str(replies).encode()
-        assert counts(conn, "q", "ready", "in_flight") == (1, 1)
-    assert server.running
-
-
 # -- Errors that say that the disk can't be trusted
 
 
@@ -120,27 +105,23 @@ def test_an_error_refuses_all_writes_until_a_restart(
         conn.ok("QDECLARE", "empty")
         put_all(conn, "q", ["leased", "ready"])
         held = lease_one(conn, "q")
-        assert conn.integer("QDELETE", "empty") == 1
-        conn.ok("QDECLARE", "empty")
         block(waiter, conn, "empty")
-        conn.ok("CLIENT", "SETNAME", "x")
         subscribe(subscriber, "t")
         assert conn.integer("PUBLISH", "t", "goes round the disk") == 1
         disk.order(fault)
         assert is_refused(outcome(server, "QPUT", "empty", "refused"))
         assert disk.happened("failed", fault.call) == 1
-        assert waiter.pending() in (b"",) or b"refused" not in waiter.pending()
         disk.heal()
         assert is_refused(outcome(server, "QACK", "q", held.lease))
-        reads = conn.array("QLIST")
-        assert reads == [b"empty", b"q"]
         for command in WRITES:
             reply = conn.error(*command)
             assert reply.code == b"MISCONF", f"{command}: {reply}"
+        assert "MISCONF" in str(conn.pipeline([("MULTI",), ("QPUT", "q", "refused"), ("EXEC",)]))
         assert conn.cmd("PING") == PONG
+        assert conn.array("QLIST") == [b"empty", b"q"]
+        assert counts(conn, "q", "ready", "in_flight") == (1, 1)
         assert conn.integer("PUBLISH", "t", "still goes round the disk") == 1
         assert b"refused" not in waiter.pending()
-        assert counts(conn, "q", "ready", "in_flight") == (1, 1)
     assert server.running
     assert server.stop() in (0, 1), server.log
     with serve(data) as again, Conn(again.port) as conn:
@@ -189,10 +170,8 @@ def test_all_who_wait_for_a_sync_that_fails_are_told(many: int, disk: Disk, serv
         assert all(one.pending() == b"" for one in [conn, *conns])
         disk.heal()
         for one in [conn, *conns[1:]]:
-            try:
+            with contextlib.suppress(ClosedError):
                 assert is_refused(one.read())
-            except ClosedError:
-                pass
         assert b"$1\r\nm\r\n" not in conns[0].pending()
     for one in conns:
         one.close()
@@ -276,9 +255,7 @@ def test_many_connections_share_one_sync(disk: Disk, server: ServerProcess) -> N
 
 
 @pytest.mark.parametrize("half", [False, True], ids=["nothing written", "half written"])
-def test_a_put_that_found_no_room_is_refused_and_the_next_may_succeed(
-    half: bool, disk: Disk, data: Path
-) -> None:
+def test_a_put_that_found_no_room_is_refused_and_the_next_may_succeed(half: bool, disk: Disk, data: Path) -> None:
     """ENOSPC: that put has an error and is delivered to nobody; half a record is cut off before the next append."""
     with serve_on(disk, data, *SMALLEST) as server:
         with Conn(server.port) as conn:

@@ -8,7 +8,7 @@ import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +32,7 @@ class Small:
 
 
 @contextlib.contextmanager
-def with_quota(folder: Path) -> Iterator[Small]:
+def with_quota(folder: Path) -> Generator[Small]:
     """The launcher counts what is written, and refuses what is too much as a file system does."""
     disk = Disk(folder / "orders")
     data = folder / "data"
@@ -42,11 +42,11 @@ def with_quota(folder: Path) -> Iterator[Small]:
 
 
 @contextlib.contextmanager
-def on_tmpfs(folder: Path) -> Iterator[Small]:
+def on_tmpfs(folder: Path) -> Generator[Small]:
     """A file system of 10 MB that only the server sees, a part of it taken by a file that can be removed."""
     mount = folder / "mount"
     mount.mkdir()
-    script = f"mount -t tmpfs -o size=10m none {mount} && head -c 2000000 /dev/zero >{mount}/ballast && exec \"$@\""
+    script = f'mount -t tmpfs -o size=10m none {mount} && head -c 2000000 /dev/zero >{mount}/ballast && exec "$@"'
     program = (*_NAMESPACE, "sh", "-c", script, "-", *PROGRAM)
     with serve(mount / "data", *SMALLEST, program=program) as server:
         inside = Path(f"/proc/{server.pid}/root{mount}")
@@ -135,9 +135,7 @@ def test_puts_go_on_when_there_is_room_again(
 
 
 @pytest.mark.parametrize("disk", DISKS)
-def test_acks_make_room(
-    disk: Callable[[Path], contextlib.AbstractContextManager[Small]], tmp_path: Path
-) -> None:
+def test_acks_make_room(disk: Callable[[Path], contextlib.AbstractContextManager[Small]], tmp_path: Path) -> None:
     """When all is done, the journal is compacted on the full disk, and puts go on."""
     with disk(tmp_path) as small, Conn(small.server.port) as conn:
         conn.ok("QDECLARE", "q", "DEDUPE", 0)

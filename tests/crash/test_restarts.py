@@ -61,16 +61,15 @@ def data(tmp_path: Path) -> Path:
 def test_a_worker_acks_after_the_restart_what_it_took_before(policy: str, end: End, data: Path) -> None:
     """By QLEASE and by QCONSUME; nobody else gets it meanwhile, and the stop is no nack: attempts and counters stay."""
     flags = ("--fsync", policy)
-    with serve(data, *flags) as server:
-        with Conn(server.port) as worker, Conn(server.port) as consumer:
-            worker.ok("QDECLARE", "q", "MAXATTEMPTS", 1)
-            put_all(worker, "q", ["1", "2", "3", "4", "5"])
-            held = lease(worker, "q", "COUNT", 2)
-            consumer.hello(3)
-            consume(consumer, "q", "PREFETCH", 2)
-            pushed = delivered(consumer)
-            assert [found.body for found in pushed] == [b"3", b"4"]
-            end(server)
+    with serve(data, *flags) as server, Conn(server.port) as worker, Conn(server.port) as consumer:
+        worker.ok("QDECLARE", "q", "MAXATTEMPTS", 1)
+        put_all(worker, "q", ["1", "2", "3", "4", "5"])
+        held = lease(worker, "q", "COUNT", 2)
+        consumer.hello(3)
+        consume(consumer, "q", "PREFETCH", 2)
+        pushed = delivered(consumer)
+        assert [found.body for found in pushed] == [b"3", b"4"]
+        end(server)
     for _ in range(2):
         with serve(data, *flags) as server, Conn(server.port) as other:
             assert counts(other, "q", "ready", "in_flight", "retried", "dead") == (1, 4, 0, 0)
@@ -227,8 +226,8 @@ def test_the_dedupe_window_outlives_its_messages(end: End, data: Path) -> None:
 
 
 def test_loading_does_nothing_twice(data: Path) -> None:
-    """One that failed once, several dead, restarted five times: attempts, counters, the order of the dead, ids, bindings
-    stay; nothing is announced again and no backoff begins anew.
+    """One that failed once, several dead, restarted five times: attempts, counters, the order of the dead, ids and
+    bindings stay; nothing is announced again and no backoff begins anew.
     """
     with serve(data, *VIRTUAL) as server, Conn(server.port) as conn:
         conn.ok("QDECLARE", "q", "MAXATTEMPTS", 3, "RETRYDELAY", "10s")

@@ -74,7 +74,7 @@ def dump_queue(conn: Conn, name: bytes, *, ages: bool = True) -> QueueDump:
         [message for page in listed[at : at + len(pages)] for message in messages(page)]
         for at in range(0, len(listed), len(pages))
     ]
-    live = dict(zip(STATES, whole, strict=False))
+    live: dict[str, list[Message]] = dict(zip(STATES, whole, strict=False))
     live["LEASED"] = _by_deadline(live["LEASED"])
     return QueueDump(as_dict(config), lasting, live, whole[-1], as_list(bindings))
 
