@@ -51,6 +51,7 @@ GROUPS = {
     "exchange": "Exchanges",
     "transaction": "Transactions",
     "connection": "Connections",
+    "durability": "Durability",
     "server": "The server",
 }
 

@@ -31,7 +31,7 @@ def _durable(ctx: Context) -> Durable:
     flags=("admin", "noscript", "no_multi"),
     complexity="O(N) with N bytes that are not on the disk yet",
 )
-def save(ctx: Context) -> DiskWait:
+def save(ctx: Context) -> DiskWait | None:
     """Waits until everything that has happened is on the disk.
 
     Nobody else has to wait for it. A server without `--data` answers with an error.

@@ -182,6 +182,7 @@ class JournaledEngine(MemoryEngine):
         """Take note of what was done in the background."""
         if self.journal is not None:
             self.journal.finish()
+            self.limit_room()
 
     @property
     def stuck(self) -> str | None:
@@ -216,12 +217,21 @@ class JournaledEngine(MemoryEngine):
         if self.journal is not None:
             self.journal.policy = self._policy
 
-    def save(self) -> DiskWait:
-        """Wait until all that has happened is on the disk; a PersistenceError if it can't be."""
+    def save(self) -> DiskWait | None:
+        """Wait until all that has happened is on the disk; None if it is there already.
+
+        The answer may be a PersistenceError. Raises it at once if it is known already.
+        """
+        journal = self.journal
+        if journal is None:
+            return None
+        self.commit()
+        if journal.failure is not None:
+            raise PersistenceError(journal.failure)
+        if journal.is_durable:
+            return None
         pending = DiskWait()
-        if self.journal is not None:
-            self.commit()
-            self.journal.sync(lambda reason: pending.resolve(None if reason is None else PersistenceError(reason)))
+        journal.sync(lambda reason: pending.resolve(None if reason is None else PersistenceError(reason)))
         return pending
 
     @property
@@ -260,10 +270,8 @@ class JournaledEngine(MemoryEngine):
         if journal is None:
             return None
         journal.retry()
-        if journal.stuck:
-            # Time stands still: nothing may happen that can't be written down.
-            return now + 100
-        following = super().tick(now)
+        # On a full disk time stands still: nothing may happen that can't be written down.
+        following = now + 100 if journal.stuck else super().tick(now)
         if self.compactor is not None and self.compactor.running:
             self.compactor.step(now)
             return now

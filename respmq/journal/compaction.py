@@ -103,7 +103,7 @@ class Compactor:
     def look(self, now: int) -> None:
         """See whether there is something to do, at the broker's time; now and then."""
         journal = self._journal
-        while not (self._reading or self._steps is not None or journal.stuck):
+        while not (self._reading or self._steps is not None or journal.waiting or journal.failure):
             old = [number for number in sorted(journal.sizes)[:-1] if number not in self._dropping]
             if not old:
                 return
@@ -112,6 +112,9 @@ class Compactor:
                 self._drop(oldest, now)
                 continue
             large = self._is_too_large(now)
+            if journal.stuck:
+                # On a full disk there is room for what is little, which may be all that keeps a segment there.
+                large = 2 * journal.homes.size_of(oldest, now) < journal.space
             if self._end is not None and oldest >= self._end:
                 # All that there was has been written again: smaller than this it doesn't become.
                 self._end = None
@@ -139,7 +142,7 @@ class Compactor:
 
     def step(self, now: int) -> None:
         """Do a little, at the broker's time."""
-        if self._steps is None or self._journal.stuck:
+        if self._steps is None or self._journal.waiting or self._journal.failure:
             return
         for _ in range(self._pace):
             try:
@@ -160,7 +163,7 @@ class Compactor:
         self._describe(number + 1)
         # What was written down again, and that the segment isn't needed, has to be there before it goes.
         self._journal.commit(now)
-        if self._journal.stuck:
+        if self._journal.waiting or self._journal.failure:
             return
         self._dropping.add(number)
 

@@ -12,8 +12,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from respmq.core.image import BrokerImage, Counters, ExchangeImage, QueueImage
-from respmq.core.model import STATE_NAMES, DeadLetter, Extra, Message, QueueSettings
-from respmq.errors import BrokerError, JournalError
+from respmq.core.model import LEASED, STATE_NAMES, DeadLetter, Extra, Message, QueueSettings
+from respmq.core.names import check_name
+from respmq.errors import BrokerError, JournalError, quote
+from respmq.journal.format import ID_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
 
 _VERSION = 1
 _MOST = 1 << 63
+_MOST_32 = (1 << 32) - 1
+_MARK_SIZE = 6
+#: Ids and tokens have their sizes in one byte.
+_LONGEST = 255
 _REASONS: tuple[Reason, ...] = ("max_attempts", "rejected", "ttl_expired", "max_length")
 
 
@@ -29,8 +35,14 @@ def export_lines(image: BrokerImage) -> Iterator[str]:
     """The lines, without line ends, in an order that is always the same."""
     head = {"type": "broker", "version": _VERSION, "now": image.now}
     yield _line({**head, "queues_made": image.queues_made, "binding_drops": image.binding_drops})
+    leased = {
+        (queue.number, message.lease)
+        for queue in image.queues.values()
+        for message in queue.messages.values()
+        if message.state == LEASED
+    }
     for queue in sorted(image.queues.values(), key=lambda queue: queue.number):
-        yield _line(_describe_queue(queue))
+        yield _line(_describe_queue(queue, leased))
         for message in sorted(queue.messages.values(), key=lambda message: (message.order, message.id)):
             yield _line({"type": "message", "queue": queue.number, **_describe_message(message)})
         for letter in sorted(queue.letters.values(), key=lambda letter: letter.number):
@@ -75,14 +87,14 @@ def import_lines(lines: Iterable[str]) -> BrokerImage:
     return image
 
 
-def _number(value: object) -> int:
+def _number(value: object, least: int = -_MOST, most: int = _MOST - 1) -> int:
     """A whole number that the journal has room for.
 
     Raises:
         ValueError: it is none.
     """
-    if not isinstance(value, int) or isinstance(value, bool) or not -_MOST <= value < _MOST:
-        msg = f"{value!r} is no whole number of 64 bits"
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        msg = f"{value!r} is no whole number from {least} to {most}"
         raise ValueError(msg)
     return value
 
@@ -102,7 +114,7 @@ def _take(image: BrokerImage, value: dict[str, Any]) -> None:
         reason = _REASONS[_REASONS.index(value["reason"])]
         error = None if value["error"] is None else _bytes(value["error"])
         letter = DeadLetter(_read_message(value), reason, error, _number(value["dead_at"]))
-        letter.number = _number(value["number"])
+        letter.number = _number(value["number"], 1)
         _queue_of(image, value).letters[letter.number] = letter
     elif kind == "exchange":
         bindings = {(_number(number), _bytes(key)): None for number, key in value["bindings"]}
@@ -120,7 +132,13 @@ def _queue_of(image: BrokerImage, value: dict[str, Any]) -> QueueImage:
     return queue
 
 
-def _describe_queue(queue: QueueImage) -> dict[str, Any]:
+def _describe_queue(queue: QueueImage, leased: set[tuple[int, bytes | None]]) -> dict[str, Any]:
+    requests: list[list[Any]] = []
+    for (user, key), took in sorted(queue.requests.items()):
+        # Those whose leases are over are forgotten.
+        live = [[number, _text(token)] for number, token in took if (number, token) in leased]
+        if live:
+            requests.append([_text(user), _text(key), live])
     return {
         "type": "queue",
         "number": queue.number,
@@ -131,21 +149,23 @@ def _describe_queue(queue: QueueImage) -> dict[str, Any]:
         "mark": _text(queue.mark),
         "last_id": _text(queue.last_id),
         "remembered": [[_text(id), put] for id, put in sorted(queue.window.items())],
-        "requests": [
-            [_text(user), _text(key), [[number, _text(token)] for number, token in leased]]
-            for (user, key), leased in sorted(queue.requests.items())
-        ],
+        "requests": requests,
     }
 
 
 def _read_queue(value: dict[str, Any]) -> QueueImage:
+    name, mark, last_id = _bytes(value["name"]), _bytes(value["mark"]), _bytes(value["last_id"])
+    check_name(name)
+    if len(bytes.fromhex(mark.decode())) != _MARK_SIZE or len(last_id) not in {0, ID_SIZE}:
+        msg = f"'{quote(mark)}' and '{quote(last_id)}' are no mark and no id made with it"
+        raise ValueError(msg)
     return QueueImage(
-        _number(value["number"]),
-        _bytes(value["name"]),
-        QueueSettings(**value["settings"]),
-        _bytes(value["mark"]),
-        _bytes(value["last_id"]),
-        Counters(**value["counters"]),
+        _number(value["number"], 1, _MOST_32),
+        name,
+        _read_settings(value["settings"]),
+        mark,
+        last_id,
+        Counters(**{field: _number(count, 0) for field, count in value["counters"].items()}),
         window={_bytes(id): _number(put) for id, put in value["remembered"]},
         patterns={_bytes(pattern): None for pattern in value["bindings"]},
         requests={
@@ -153,6 +173,21 @@ def _read_queue(value: dict[str, Any]) -> QueueImage:
             for user, key, leased in value["requests"]
         },
     )
+
+
+def _read_settings(value: dict[str, Any]) -> QueueSettings:
+    for field in dataclasses.fields(QueueSettings):
+        given = value.get(field.name, field.default)
+        if field.name == "overflow":
+            right = given in {"REJECT", "DROPHEAD"}
+        elif field.name == "retry_jitter":
+            right = isinstance(given, int | float) and 0 <= given <= 1
+        else:
+            right = (given is None and field.name == "ttl") or (type(given) is int and 0 <= given < _MOST)
+        if not right:
+            msg = f"{given!r} is no possible value of {field.name}"
+            raise ValueError(msg)
+    return QueueSettings(**value)
 
 
 def _describe_message(message: Message) -> dict[str, Any]:
@@ -184,15 +219,18 @@ def _read_message(value: dict[str, Any]) -> Message:
         extra = Extra(headers, attachments, value["ttl"])
         extra.announcement = value["announcement"]
     priority, enqueued_at = _number(value["priority"]), _number(value["enqueued_at"])
-    message = Message(b"", _bytes(value["id"]), _bytes(value["body"]), priority, enqueued_at, extra)
+    message = Message(b"", _short(value["id"]), _bytes(value["body"]), priority, enqueued_at, extra)
     states: tuple[State, ...] = (0, 1, 2, 3)
     message.state = states[STATE_NAMES.index(value["state"])]
-    message.attempt = _number(value["attempt"])
-    message.lease = None if value["lease"] is None else _bytes(value["lease"])
+    if value["type"] == "message" and message.state > LEASED:
+        msg = "a message that is gone can't be imported"
+        raise ValueError(msg)
+    message.attempt = _number(value["attempt"], 0, _MOST_32)
+    message.lease = None if value["lease"] is None else _short(value["lease"])
     message.since = _number(value["since"])
     message.deadline = _number(value["deadline"])
     message.expires_at = _number(value["expires_at"])
-    message.order = _number(value["order"])
+    message.order = _number(value["order"], 0)
     return message
 
 
@@ -205,6 +243,15 @@ def _text(value: bytes) -> str | dict[str, str]:
         return value.decode()
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(value).decode()}
+
+
+def _short(value: str | dict[str, str]) -> bytes:
+    """An id or a token."""
+    text = _bytes(value)
+    if not 1 <= len(text) <= _LONGEST:
+        msg = f"an id or a token has 1 to {_LONGEST} bytes, not {len(text)}"
+        raise ValueError(msg)
+    return text
 
 
 def _bytes(value: str | dict[str, str]) -> bytes:

@@ -5,13 +5,23 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+#: The end of the name of a file that was kept as it was.
+KEPT = ".damaged"
 
 #: What says that there is no room; all other errors of a write say that the disk can't be trusted.
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+#: What macOS doesn't have, and what it has instead: an fsync there leaves the data in the drive's memory.
+_sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
+_allocate: Callable[[int, int, int], None] | None = getattr(os, "posix_fallocate", None)
+_FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 
 #: Answers of a file system that can't set space aside; a write will tell then.
 _CANNOT_ALLOCATE = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
@@ -38,8 +48,10 @@ class Files:
 
     def allocate(self, fd: int, offset: int, size: int) -> None:
         """Set space aside, so that a write there can't fail for lack of it. The file grows by zeros."""
+        if _allocate is None:
+            return
         try:
-            os.posix_fallocate(fd, offset, size)
+            _allocate(fd, offset, size)
         except OSError as error:
             if error.errno not in _CANNOT_ALLOCATE:
                 raise
@@ -50,7 +62,10 @@ class Files:
 
     def sync(self, fd: int) -> None:
         """Wait until all that was written to a file is on the disk."""
-        os.fdatasync(fd)
+        if _FULL_SYNC is None:
+            _sync(fd)
+        else:
+            fcntl.fcntl(fd, _FULL_SYNC)
 
     def sync_folder(self, folder: Path) -> None:
         """Wait until the names in a folder are on the disk."""
@@ -67,6 +82,15 @@ class Files:
     def remove(self, path: Path) -> None:
         """Delete a file."""
         path.unlink()
+
+    def set_aside(self, path: Path) -> None:
+        """Give a file that is not to be used any more another name."""
+        path.replace(path.with_name(path.name + KEPT))
+        self.sync_folder(path.parent)
+
+    def keep_copy(self, path: Path) -> None:
+        """Keep a copy of a file that is about to be cut."""
+        shutil.copyfile(path, path.with_name(path.name + KEPT))
 
     def lock(self, path: Path) -> int | None:
         """Open (or make) a file and lock it; returns its descriptor, None if another process has the lock."""

@@ -22,8 +22,9 @@ SEGMENT_SIZE: Final = SEGMENT_HEAD.size + 4
 BATCH_MAGIC: Final = b"RMQB"
 #: magic, size of the records, CRC-32 of the salt and of all that follows here.
 BATCH_HEAD = Struct("<4sII")
-#: sequence of the batch, the broker's time and the wall clock's, both in milliseconds since the epoch.
-BATCH_META = Struct("<Qqq")
+#: sequence of the batch, the broker's time and the wall clock's, both in milliseconds since the epoch, and the sequence
+#: of the last batch that was known to be on the disk.
+BATCH_META = Struct("<QqqQ")
 BATCH_SIZE: Final = BATCH_HEAD.size + BATCH_META.size
 
 #: kind, size of the payload, number of the queue (0: none).

@@ -153,13 +153,13 @@ class Homes:
         """About how many bytes would be left if only what is needed were written. It takes a look at every home."""
         self.shrunk = False
         size = sum(size for _, size in self._queues.values()) + sum(size for _, size in self._exchanges.values())
-        for homes in self._by_segment.values():
-            for home in homes.values():
-                if home.written:
-                    size += home.size * (home.live + home.dead) // home.written
-                if home.remembered > now:
-                    size += home.ids_size
-        return size
+        return size + sum(_live_size(home, now) for homes in self._by_segment.values() for home in homes.values())
+
+    def size_of(self, segment: int, now: int) -> int:
+        """About how many bytes of a segment are needed."""
+        records = (*self._queues.values(), *self._exchanges.values())
+        size = sum(size for number, size in records if number == segment)
+        return size + sum(_live_size(home, now) for home in self._by_segment.get(segment, {}).values())
 
     def is_needed(self, segment: int, now: int) -> bool:
         """Whether something that is to be known still is written in a segment and nowhere later."""
@@ -176,3 +176,8 @@ class Homes:
             homes = self._by_queue.get(number)
             if homes is not None:
                 homes.pop(segment, None)
+
+
+def _live_size(home: Home, now: int) -> int:
+    size = home.size * (home.live + home.dead) // home.written if home.written else 0
+    return size + home.ids_size if home.remembered > now else size

@@ -31,6 +31,9 @@ Policy = Literal["always", "everysec", "no"]
 #: leases, acks and what time brings.
 _STEP = 1 << 20
 
+#: How many segments may be on their way to the disk: with more of them, the last one grows until the disk is ready.
+_RETIRING = 4
+
 
 class Journal:
     """Writes what `encoder` was told.
@@ -82,6 +85,8 @@ class Journal:
         self._wall = wall
         self._worker = worker
         self._syncing = False
+        #: How many segments are being trimmed and synced.
+        self._retiring = 0
         #: Who waits for the next sync that succeeds.
         self._waiters: list[Callable[[], None]] = []
         #: What is to be logged.
@@ -182,12 +187,12 @@ class Journal:
         payload = b"".join(records)
         records.clear()
         self.sequence += 1
-        batch = encode_batch(self.sequence, now, self._wall(), payload, self._salt)
+        batch = encode_batch(self.sequence, now, self._wall(), self._durable, payload, self._salt)
         if self._waiting:
             self._waiting += batch
         else:
             self._write(batch)
-        if self._offset > self._segment_size and not self._waiting and self.failure is None:
+        if self._offset > self._segment_size and self._retiring < _RETIRING and not self._waiting and not self.failure:
             # Behind the batch and not before it: each message's home is the segment that was written to then.
             self._roll()
 
@@ -213,6 +218,16 @@ class Journal:
             self._write(batch)
         elif self._allocate(2 * self._reserve):
             self._full = False
+
+    @property
+    def space(self) -> int:
+        """How many bytes can be written for sure."""
+        return self._allocated - self._offset - self._told
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether all that has happened is on the disk."""
+        return self._durable >= self.sequence and not self.dirty
 
     def sync(self, done: Callable[[str | None], None]) -> None:
         """Have all that is written until now synced; `done` gets None, or why it failed."""
@@ -242,11 +257,13 @@ class Journal:
 
     def _open_last(self, recovery: Recovery) -> None:
         torn = recovery.torn
-        if torn is not None:
-            number = max(recovery.segments, default=0)
-            path = segment_path(self.folder, number)
-            if torn.path != path:
+        for number in recovery.cut:
+            self.files.set_aside(segment_path(self.folder, number))
+        if torn is not None and torn.path != segment_path(self.folder, max(recovery.segments, default=0)):
+            if torn.path.exists():
                 self.files.remove(torn.path)
+        elif torn is not None and (torn.sequence is not None or recovery.cut):
+            self.files.keep_copy(torn.path)
         if not self.sizes:
             self._begin(1 if torn is None else int(torn.path.stem))
             return
@@ -301,7 +318,13 @@ class Journal:
             self.files.sync(old)
             self.files.close(old)
 
-        self._worker.submit(retire, self._synced_until(written))
+        def retired(error: OSError | None) -> None:
+            self._retiring -= 1
+            done(error)
+
+        done = self._synced_until(written)
+        self._retiring += 1
+        self._worker.submit(retire, retired)
 
     def _allocate(self, size: int) -> bool:
         """Have at least `size` bytes set aside behind the offset; False if the disk is full."""

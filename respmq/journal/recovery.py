@@ -34,7 +34,8 @@ class Recovery:
         segments: number and size of each segment that is needed.
         sequence: of the last batch.
         first_needed: the first of them.
-        torn: the tail of the last segment if it was cut off in a write.
+        torn: the tail of the journal if it was cut off in a write, or never came to the disk as a whole.
+        cut: the segments behind that.
         done, total: bytes read and to be read.
         records: how many records there were.
     """
@@ -50,6 +51,7 @@ class Recovery:
         self.salt = 0
         self.first_needed = 0
         self.torn: Damage | None = None
+        self.cut: list[int] = []
         self.done = 0
         self._numbers = segment_numbers(folder)
         self.total = sum(segment_path(folder, number).stat().st_size for number in self._numbers)
@@ -78,17 +80,23 @@ class Recovery:
             OSError: a file can't be read.
         """
         first_needed = self._numbers[0] if self._numbers else 0
-        for number in self._numbers:
+        for place, number in enumerate(self._numbers):
             segment = Segment(segment_path(self._folder, number), number)
             if segment.foreign is not None:
                 raise JournalError(segment.foreign)
             if self.segments and segment.damage is None and segment.sequence != self.sequence + 1:
+                if self._was_never_synced(self.sequence + 1, segment, place):
+                    self.torn = segment.missing(self.sequence + 1)
+                    self.cut = self._numbers[place:]
+                    break
                 # What stands before the gap may be what a crash left of segments that were on their way out.
                 self.homes = Homes()
                 self._replay = Replay(self.homes)
                 self.segments = {}
                 first_needed = number
-            yield from self._read_segment(segment)
+            yield from self._read_segment(segment, place)
+            if self.cut:
+                break
         self.first_needed = first_needed
         if first_needed > 1 and self._replay.floor < first_needed and not self._lenient:
             missing = segment_path(self._folder, first_needed - 1)
@@ -105,14 +113,25 @@ class Recovery:
             names.add(queue.name)
             yield
 
-    def _read_segment(self, segment: Segment) -> Iterator[None]:
+    def _was_never_synced(self, sequence: int, segment: Segment, place: int) -> bool:
+        """Whether no batch behind a damage says that the one which is due there was on the disk.
+
+        After a power failure pages may be missing before others that are there.
+        """
+        known = [batch.synced for batch in segment.all_batches()]
+        for number in self._numbers[place + 1 :]:
+            later = Segment(segment_path(self._folder, number), number)
+            known += [batch.synced for batch in later.all_batches()]
+        return max(known, default=0) < sequence
+
+    def _read_segment(self, segment: Segment, place: int) -> Iterator[None]:
         self.homes.begin(segment.number)
         self._replay.begin(segment.number)
         if segment.damage is None:
             self.salt = segment.salt
             if not self.segments:
                 self.sequence = segment.sequence - 1
-        before = segment.end
+        before = 0
         for batch in segment.batches():
             try:
                 self._replay.apply(batch.records)
@@ -130,7 +149,12 @@ class Recovery:
         damage = segment.damage
         if damage is None:
             return
-        if damage.torn and segment.number == self._numbers[-1]:
+        due = segment.due
+        torn = damage.torn and segment.number == self._numbers[-1]
+        if not torn and segment.end and self._was_never_synced(due, segment, place):
+            torn = True
+            self.cut = self._numbers[place + 1 :]
+        if torn:
             self.torn = damage
             if not segment.end:
                 # Not even the header was complete: nothing was ever written into it.

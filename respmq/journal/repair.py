@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from respmq.core.model import QueueSettings
 from respmq.errors import JournalError
 from respmq.journal.encoder import encode_json
+from respmq.journal.files import KEPT
 from respmq.journal.format import RECORD_HEAD, Kind
 from respmq.journal.recovery import Recovery
 from respmq.journal.segment import (
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from respmq.core.image import BrokerImage, QueueImage
     from respmq.journal.files import Files
     from respmq.journal.segment import Damage
-
-#: The end of the name of a file that was kept as it was.
-KEPT = ".damaged"
 
 
 @dataclass
@@ -99,7 +97,7 @@ def _all_batches(segment: Segment, damages: list[Damage]) -> list[Batch]:
     while segment.damage is not None:
         damages.append(segment.damage)
         following = next_batch(segment.data, segment.damage.offset + 1, segment.salt)
-        if following is None or not segment.sequence:
+        if following is None:
             break
         segment.resume(following)
         batches += segment.batches()
@@ -123,7 +121,7 @@ def repair(folder: Path, files: Files) -> list[str]:
             raise JournalError(segment.foreign)
         damages: list[Damage] = []
         batches = _all_batches(segment, damages)
-        first = segment.sequence or expected or 1
+        first = segment.sequence or (batches[0].sequence if batches else 0) or expected or 1
         if expected is not None and first > expected:
             # What is missing between two segments is filled with batches in which nothing happens.
             batches = _filled([], expected, first) + batches
@@ -145,7 +143,7 @@ def _filled(batches: list[Batch], first: int, end: int) -> list[Batch]:
     filled: list[Batch] = []
     now = wall = 0
     for sequence in range(first, end):
-        batch = known.get(sequence) or Batch(sequence, now, wall, b"", 0, 0)
+        batch = known.get(sequence) or Batch(sequence, now, wall, 0, b"", 0, 0)
         now, wall = batch.now, batch.wall
         filled.append(batch)
     return filled
@@ -155,7 +153,7 @@ def _replace(path: Path, number: int, first: int, batches: list[Batch], files: F
     salt = int.from_bytes(os.urandom(4), "little") | 1
     created = batches[0].wall if batches else 0
     parts = [segment_head(number, first, created, salt)]
-    parts += [encode_batch(batch.sequence, batch.now, batch.wall, batch.records, salt) for batch in batches]
+    parts += [encode_batch(batch.sequence, batch.now, batch.wall, 0, batch.records, salt) for batch in batches]
     temporary = path.with_name(path.name + ".new")
     temporary.unlink(missing_ok=True)
     fd = files.create(temporary)
@@ -198,7 +196,7 @@ def _complete(folder: Path, files: Files) -> list[str]:
         path = segment_path(folder, number)
         segment = Segment(path, number)
         batches = list(segment.batches())
-        batches.append(Batch(recovery.sequence + 1, image.now, image.now, b"".join(records), 0, 0))
+        batches.append(Batch(recovery.sequence + 1, image.now, image.now, 0, b"".join(records), 0, 0))
         _replace(path, number, segment.sequence, batches, files)
     return done
 

@@ -314,7 +314,7 @@ class Replay:
         queue.window.update(zip(ids, puts, strict=True))
         home = self._homes.at(queue.number, self._segment)
         # Until when is the queue's setting, which may not be known yet: `Homes.finish` adds it.
-        home.remembered = max(home.remembered, *puts)
+        home.remembered = max(home.remembered, *puts, 0)
         home.ids_size += sum(map(len, ids)) + fmt.REMEMBERED_ID * len(ids)
 
     def _duplicate(self, queue: QueueImage, payload: bytes) -> None:

@@ -16,11 +16,16 @@ SUFFIX = ".journal"
 
 
 class Batch(NamedTuple):
-    """A batch and where it stands in its file. `now` and `wall` are the broker's time and the wall clock's, in ms."""
+    """A batch and where it stands in its file.
+
+    `now` and `wall` are the broker's time and the wall clock's, in milliseconds since the epoch; the batch `synced` and
+    all before it were known to be on the disk when this one was written.
+    """
 
     sequence: int
     now: int
     wall: int
+    synced: int
     records: bytes
     offset: int
     end: int
@@ -67,9 +72,9 @@ def segment_head(number: int, sequence: int, created: int, salt: int) -> bytes:
     return head + crc32(head).to_bytes(4, "little")
 
 
-def encode_batch(sequence: int, now: int, wall: int, records: bytes, salt: int) -> bytes:
+def encode_batch(sequence: int, now: int, wall: int, synced: int, records: bytes, salt: int) -> bytes:
     """A batch as it stands in a segment with that salt."""
-    meta = fmt.BATCH_META.pack(sequence, now, wall)
+    meta = fmt.BATCH_META.pack(sequence, now, wall, synced)
     crc = crc32(records, crc32(meta, salt))
     return b"".join((fmt.BATCH_HEAD.pack(fmt.BATCH_MAGIC, len(records), crc), meta, records))
 
@@ -134,6 +139,18 @@ class Segment:
             self.end = at = batch.end
             yield batch
 
+    def all_batches(self) -> Iterator[Batch]:
+        """The batches that are left, those behind any damage among them."""
+        yield from self.batches()
+        while self.damage is not None and (batch := next_batch(self.data, self.damage.offset + 1, self.salt)):
+            self.resume(batch)
+            yield from self.batches()
+
+    @property
+    def due(self) -> int:
+        """The sequence of the batch that was to come next."""
+        return self._due
+
     def resume(self, batch: Batch) -> None:
         """Let `batches` go on behind a damage, with this batch."""
         self.damage = None
@@ -174,8 +191,8 @@ def _batch_at(data: bytes, at: int, salt: int) -> Batch | str:
         return f"a batch of {size} bytes is incomplete"
     if crc32(memoryview(data)[body:end], salt) != crc:
         return "the checksum of a batch is wrong"
-    sequence, now, wall = fmt.BATCH_META.unpack_from(data, body)
-    return Batch(sequence, now, wall, data[body + fmt.BATCH_META.size : end], at, end)
+    sequence, now, wall, synced = fmt.BATCH_META.unpack_from(data, body)
+    return Batch(sequence, now, wall, synced, data[body + fmt.BATCH_META.size : end], at, end)
 
 
 def next_batch(data: bytes, at: int, salt: int) -> Batch | None:

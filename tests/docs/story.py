@@ -3,7 +3,7 @@
 The blocks that are played, by the word behind the fence:
 
 - `console`: `$ command` and what it prints. `respmq serve ...` starts the server that all that follows is done with;
-  `redis-cli` without a command opens a terminal.
+  `redis-cli` without a command opens a terminal, `redis-cli -p 6390 SHUTDOWN` ends the server.
 - `redis-cli`: a session in that terminal, `127.0.0.1:6390> command` and the reply. `redis-cli NAME` is another one. A
   command without a reply waits; the reply stands at the beginning of a later block of that terminal. So do events
   for one that has subscribed.
@@ -116,6 +116,8 @@ class Story:
         self._shut_down = False
         self._resp = 2
         self._server: ServerProcess | None = None
+        #: Where it keeps its messages, if it does.
+        self._data: str | None = None
         self._files: dict[str, str] = {}
         self.matcher = Matcher(exact=False)
         self.mismatches: list[str] = []
@@ -169,12 +171,12 @@ class Story:
         assert self._server is not None, f"{name_of(self.page)} starts no server"
         return self._server
 
-    def _serve(self, words: list[str], step: Step) -> None:
+    def _serve(self, words: list[str], step: Step, *, loose: bool) -> None:
         if step.shown[0].startswith(("Error", "Usage")):
-            flags = [self._files.get(word, word) for word in words[2:]]
+            flags = [self._here(self._files.get(word, word)) for word in words[2:]]
             status, text = run_to_end("--port", "0", *flags)
             assert status != 0, text
-            self._compare(step, text, loose=False)
+            self._compare(step, text, loose=loose)
             return
         self._stop()
         for name, terminal in self._terminals.items():
@@ -189,7 +191,11 @@ class Story:
         self._server = start_server(*flags[2:], env=environment, listeners=1 + ("--unixsocket" in flags))
         # Connected before all others, so that those always have the same numbers.
         self._observer = Conn(self._server.port)
-        self.matcher = Matcher(exact="--virtual-clock" in flags)
+        data = flags[flags.index("--data") + 1] if "--data" in flags else None
+        if data is None or data != self._data:
+            # Else it knows the same ids and leases as the one before.
+            self.matcher = Matcher(exact="--virtual-clock" in flags)
+        self._data = data
         last = self._server.wait_for_log("^Try: ")
         lines = self._server.lines
         self._compare(step, "".join(line + "\n" for line in lines[: lines.index(last) + 1]), loose=True)
@@ -200,6 +206,7 @@ class Story:
             self._observer.close()
         if server is not None:
             status = server.wait() if self._shut_down else server.stop()
+            self._shut_down = False
             assert status == 0, server.log
             assert "Traceback" not in server.log, server.log
 
@@ -214,7 +221,7 @@ class Story:
                 continue
             words = step.command[2:].split()
             if "respmq serve" in step.command and "|" not in step.command:
-                self._serve(words, step)
+                self._serve(words, step, loose=loose)
             elif words[0] == "redis-cli" and (called := _redis_cli(step.command[2:])) is not None:
                 self._redis_cli(step, *called, loose=loose)
             elif words[0] != "redis-cli" or shutil.which("redis-cli") is not None:
@@ -222,6 +229,13 @@ class Story:
 
     def _redis_cli(self, step: Step, resp: int, command: str, *, loose: bool) -> None:
         """`redis-cli` with a command, or without one: a terminal in which the next ones are typed."""
+        if command == "SHUTDOWN":
+            with Conn(self.server.port) as conn:
+                conn.start(command)
+                conn.read_to_end()
+            self._shut_down = True
+            self._stop()
+            return
         if not command:
             self._resp = resp
             self._close_terminal("")

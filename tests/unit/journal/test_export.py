@@ -1,0 +1,216 @@
+"""A journal as JSON lines and back: nothing is lost, lines are always in the same order, wrong ones are told."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from respmq.core.model import Extra, QueueSettings
+from respmq.engine.journaled import JournaledEngine
+from respmq.errors import JournalError
+from respmq.journal.export import export_lines, import_lines
+from tests.support.disk import InlineWorker
+from tests.support.dump import dump
+from tests.unit.journal.files.make import HERE, make_everything
+from tests.unit.journal.rig import START, Rig, recovered
+
+BROKER = {"type": "broker", "version": 1, "now": START, "queues_made": 1, "binding_drops": 0}
+
+
+def standing_still(folder: Path, now: int = START) -> JournaledEngine:
+    """An engine that goes on at the moment of the last batch, as `respmq import` writes it."""
+    engine = JournaledEngine(
+        now,
+        random.Random(0).randbytes,
+        random.Random(0).uniform,
+        folder,
+        policy="no",
+        wall=lambda: START,
+        stands_still=True,
+        make_worker=InlineWorker,
+    )
+    for _ in engine.loading():
+        pass
+    return engine
+
+
+def imported(folder: Path, lines: list[str]) -> None:
+    """Write a journal of lines."""
+    image = import_lines(lines)
+    engine = standing_still(folder, image.now)
+    engine.take_over(image)
+    engine.close()
+
+
+def exported(folder: Path) -> list[str]:
+    return list(export_lines(recovered(folder).image))
+
+
+def state(folder: Path) -> Any:
+    engine = standing_still(folder)
+    found = dump(engine)
+    engine.close()
+    return found
+
+
+def lines_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in exported(folder)]
+
+
+def test_everything_comes_back(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    make_everything(old)
+    lines = exported(old)
+    assert len(lines) > 40
+    imported(new, lines)
+    assert state(new) == state(old)
+    assert exported(new) == lines
+
+
+def test_lines_are_in_an_order_that_does_not_depend_on_what_happened_when() -> None:
+    """So that two exports can be compared line by line."""
+    image = recovered(HERE / "everything-v1").image
+    lines = list(export_lines(image))
+    image.queues = dict(reversed(image.queues.items()))
+    image.exchanges = dict(reversed(image.exchanges.items()))
+    for queue in image.queues.values():
+        queue.messages = dict(reversed(queue.messages.items()))
+        queue.letters = dict(reversed(queue.letters.items()))
+        queue.window = dict(reversed(queue.window.items()))
+        queue.requests = dict(reversed(queue.requests.items()))
+    assert list(export_lines(image)) == lines
+
+
+def test_a_line_is_readable(rig: Rig) -> None:
+    engine = rig.open()
+    engine.declare(b"jobs", QueueSettings(ack_timeout=60_000))
+    engine.put(b"jobs", "zwölf".encode(), b"id", 5, 0, Extra({b"h": b"\xff"}, (b"", b"a"), 9_000))
+    engine.commit()
+    engine.close()
+    broker, queue, message = lines_of(rig.folder)
+    assert broker == {**BROKER, "now": START}
+    assert (queue["type"], queue["number"], queue["name"], queue["remembered"]) == ("queue", 1, "jobs", [["id", START]])
+    assert queue["settings"]["ack_timeout"] == 60_000
+    assert message == {
+        "type": "message",
+        "queue": 1,
+        "id": "id",
+        "state": "ready",
+        "body": "zwölf",
+        "headers": [["h", {"base64": "/w=="}]],
+        "attachments": ["", "a"],
+        "priority": 5,
+        "ttl": 9_000,
+        "announcement": False,
+        "attempt": 0,
+        "lease": None,
+        "enqueued_at": START,
+        "since": START,
+        "deadline": 0,
+        "expires_at": START + 9_000,
+        "order": 1,
+    }
+    assert "zwölf" in exported(rig.folder)[2]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"\x00", b"\xff\xfe", bytes(range(256)), b'{"base64": "AA=="}', "\u2028\ud7ff\U0010ffff".encode(), b"\r\n"],
+)
+def test_any_bytes_come_back(rig: Rig, tmp_path: Path, body: bytes) -> None:
+    engine = rig.open()
+    engine.declare(b"q", QueueSettings())
+    engine.put(b"q", body, body[:255] or None, extra=Extra({body[:255] or b"h": body}, (body, b""), None))
+    engine.commit()
+    engine.close()
+    lines = exported(rig.folder)
+    assert not any("\n" in line for line in lines)
+    imported(tmp_path / "new", "\n".join(lines).split("\n"))
+    assert state(tmp_path / "new") == state(rig.folder)
+
+
+def test_blank_lines_are_nothing(tmp_path: Path) -> None:
+    imported(tmp_path / "new", ["", json.dumps(BROKER), " \n", ""])
+    assert exported(tmp_path / "new") == [json.dumps(BROKER, separators=(",", ":"))]
+
+
+def test_a_stored_export_is_read(tmp_path: Path) -> None:
+    """What was exported by any version can be imported by all that come."""
+    lines = (HERE / "export-v1.jsonl").read_text(encoding="utf-8").splitlines()
+    imported(tmp_path / "new", lines)
+    assert exported(tmp_path / "new") == lines
+
+
+STORED: list[dict[str, Any]] = [
+    json.loads(line) for line in (HERE / "export-v1.jsonl").read_text(encoding="utf-8").splitlines()
+]
+
+
+def described(**changes: Any) -> str:
+    """A line of a queue."""
+    made = next(line for line in STORED if line["type"] == "queue")
+    return json.dumps({**made, **changes})
+
+
+def message_line(**changes: Any) -> str:
+    """A line of a message in queue 1."""
+    made = next(line for line in STORED if line["type"] == "message")
+    return json.dumps({**made, "queue": 1, **changes})
+
+
+FIRST = json.dumps(BROKER)
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        ([], "there is nothing to import"),
+        (["", "\n"], "there is nothing to import"),
+        (["no JSON"], "line 1: Expecting value"),
+        (["[]"], "line 1: list indices must be integers"),
+        (["{}"], "line 1: there is no 'type'"),
+        ([json.dumps({**BROKER, "version": 2})], 'the first line has to be {"type": "broker", "version": 1, ...}'),
+        ([described()], 'the first line has to be {"type": "broker"'),
+        ([json.dumps({**BROKER, "now": "x"})], "line 1: 'x' is no whole number of 64 bits"),
+        ([json.dumps({**BROKER, "now": 1 << 70})], "is no whole number of 64 bits"),
+        ([FIRST, '{"type": "letter"}'], "line 2: unknown type 'letter'"),
+        ([FIRST, "", "{"], "line 3: Expecting property name"),
+        ([FIRST, message_line()], "line 2: there is no queue with the number 1 before it"),
+        ([FIRST, described(number=1), message_line(state="asleep")], "line 3: "),
+        ([FIRST, described(number=1), message_line(id={"base64": "?"})], "line 3: "),
+        ([FIRST, described(number=1), message_line(deadline=None)], "line 3: None is no whole number"),
+        ([FIRST, described(settings={"acktimeout": 1})], "line 2: "),
+        ([FIRST, described(settings={"retry_delay": 9_000, "max_retry_delay": 1_000})], "MAXRETRYDELAY 1s is below"),
+        ([FIRST, described(name=None)], "line 2: "),
+        ([FIRST, described(counters={"unheard": 1})], "line 2: "),
+    ],
+)
+def test_wrong_lines_are_told_with_their_number(lines: list[str], text: str) -> None:
+    with pytest.raises(JournalError) as raised:
+        import_lines(lines)
+    assert text in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        message_line(attempt=-1),
+        message_line(priority=1 << 63),
+        message_line(id="x" * 256),
+        message_line(ttl="1h"),
+        message_line(state="gone"),
+        described(number=0),
+        described(number=1 << 32),
+        described(name=""),
+        described(settings={"max_len": "many"}),
+        described(mark="no mark"),
+    ],
+)
+def test_values_that_the_journal_has_no_room_for_are_refused(line: str) -> None:
+    lines = [FIRST, line] if json.loads(line)["type"] == "queue" else [FIRST, described(number=1), line]
+    with pytest.raises(JournalError, match=f"line {len(lines)}: "):
+        import_lines(lines)
