@@ -1,12 +1,21 @@
-"""As many rounds as were asked for may take longer than a test that hangs is given."""
+"""The process that forks servers, and time for as many rounds as were asked for."""
 
 from __future__ import annotations
 
 import faulthandler
+from collections.abc import Iterator
 
 import pytest
 
 from tests.crash.effort import EVERY, ROUNDS
+from tests.crash.running import close_nest
+
+
+@pytest.fixture(autouse=True, scope="session")
+def nest() -> Iterator[None]:
+    """End the process that forks servers at the end."""
+    yield
+    close_nest()
 
 
 @pytest.fixture(autouse=True)

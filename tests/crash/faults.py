@@ -28,6 +28,7 @@ class Fault:
         times: how often; below 0 always.
         skip: how many calls go well before.
         half: write half of what is asked before it fails.
+        short: write half of what is asked, and say so.
         hold: wait, before that, until there are other orders.
         count: tell of each call.
     """
@@ -37,6 +38,7 @@ class Fault:
     times: int = -1
     skip: int = 0
     half: bool = False
+    short: bool = False
     hold: bool = False
     count: bool = False
 

@@ -53,6 +53,8 @@ class FaultyDisk:
                     data, offset = args
                     real(fd, data[: len(data) // 2], offset)
                 raise OSError(getattr(errno, fault.error), os.strerror(getattr(errno, fault.error)))
+            if fault is not None and fault.short and len(args[0]) > 1:
+                return real(fd, args[0][: len(args[0]) // 2], args[1])
             return self._within_quota(call, real, fd, args)
 
         return faulty

@@ -7,17 +7,50 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.crash.preloaded import Nest, Preloaded
 from tests.support import ClosedError, Conn, Error, ServerProcess, StartError, start_server, wait_until
 from tests.support.server import PROGRAM, ROOT, START_DEADLINE
 
 SMALLEST = ("--journal-segment-size", "64kb")
 
 
-def serve(
-    data: Path, *flags: str, env: Mapping[str, str] | None = None, program: Sequence[str] = PROGRAM
-) -> ServerProcess:
+class _Nests:
+    """The process that forks servers, once it is needed."""
+
+    nest: Nest | None = None
+
+
+def _nest() -> Nest:
+    if _Nests.nest is None:
+        _Nests.nest = Nest()
+    return _Nests.nest
+
+
+def close_nest() -> None:
+    """End the process that forks servers."""
+    if _Nests.nest is not None:
+        _Nests.nest.close()
+        _Nests.nest = None
+
+
+def serve(data: Path, *flags: str) -> ServerProcess:
     """Start a server on a folder and return once it has read its journal."""
-    server = start_server("--data", str(data), *flags, env=env, program=program)
+    return loaded(Preloaded(_nest(), ["--data", str(data), *flags]))
+
+
+def serve_with(program: Sequence[str], env: Mapping[str, str], data: Path, *flags: str) -> ServerProcess:
+    """The same, with another program than respmq."""
+    return loaded(start_server("--data", str(data), *flags, env=env, program=program))
+
+
+def serve_to_end(data: Path, *flags: str) -> tuple[int, str]:
+    """Start a server that is expected to refuse the folder; its exit status and everything that it printed."""
+    with Preloaded(_nest(), ["--data", str(data), *flags], listens=False) as server:
+        return server.wait(), server.log
+
+
+def loaded(server: ServerProcess) -> ServerProcess:
+    """The server, once it has read its journal."""
     try:
         with Conn(server.port) as conn:
             wait_until(lambda: not is_loading(conn), "it has read its journal")

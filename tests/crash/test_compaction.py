@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.faults import LAUNCHER, Disk, Fault, used
-from tests.crash.running import SMALLEST, run, segments, serve
+from tests.crash.running import SMALLEST, run, segments, serve, serve_with
 from tests.crash.wire_dump import differences, dump
 from tests.support import (
     Conn,
@@ -161,7 +161,7 @@ def put_and_ack_but_for(conn: Conn, kept: list[bytes], name: bytes) -> None:
 def test_the_right_file_is_synced_once(data: Path, tmp_path: Path) -> None:
     """Segments are begun and dropped while an fsync runs in its thread: no sync of a file that was closed meanwhile."""
     disk = Disk(tmp_path / "orders")
-    with serve(data, *SMALLEST, env=disk.environment, program=LAUNCHER) as server, Conn(server.port) as conn:
+    with serve_with(LAUNCHER, disk.environment, data, *SMALLEST) as server, Conn(server.port) as conn:
         conn.ok("QDECLARE", "q", "DEDUPE", 0)
         conns = [Conn(server.port) for _ in range(4)]
         for _ in range(6):

@@ -12,11 +12,9 @@ import pytest
 
 from tests.crash.effort import EVERY
 from tests.crash.history import FLAGS, History, record
-from tests.crash.running import segments, serve
+from tests.crash.running import segments, serve, serve_to_end
 from tests.crash.wire_dump import Dump, differences, dump
-from tests.support import Conn, put, run_to_end
-
-START = ("--port", "0", *FLAGS)
+from tests.support import Conn, put
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +131,7 @@ def test_bits_flipped_in_the_middle_are_refused(history: History, tmp_path: Path
 
 def refused(data: Path, name: str, at: int, history: History) -> None:
     """The server doesn't start, and says in which file, between which steps, and what to do."""
-    status, said = run_to_end(*START, "--data", str(data))
+    status, said = serve_to_end(data, *FLAGS)
     assert status > 0, f"it started with damage at {at}:\n{said}"
     assert "Traceback" not in said
     assert name in said
@@ -174,7 +172,7 @@ def test_an_older_segment_that_is_not_whole_is_refused(what: str, long_journal: 
             victim.write_bytes(b"")
         case _:
             victim.write_bytes(segments(data)[0].read_bytes())
-    status, said = run_to_end(*START, "--data", str(data))
+    status, said = serve_to_end(data, *FLAGS)
     assert status > 0, said
     assert "Traceback" not in said
     assert victim.name in said
@@ -184,7 +182,7 @@ def test_a_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
     """A file in its place; the error names it."""
     path = tmp_path / "file"
     path.write_text("precious")
-    status, said = run_to_end(*START, "--data", str(path))
+    status, said = serve_to_end(path, *FLAGS)
     assert status > 0
     assert str(path) in said
     assert "Traceback" not in said

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.faults import LAUNCHER, Disk, used
-from tests.crash.running import SMALLEST, run, serve
+from tests.crash.running import SMALLEST, run, serve, serve_with
 from tests.support import Conn, Error, ServerProcess, Value, as_bytes, bodies, counts, lease, put, stat, wait_until
 from tests.support.server import PROGRAM
 
@@ -37,7 +37,7 @@ def with_quota(folder: Path) -> Generator[Small]:
     disk = Disk(folder / "orders")
     data = folder / "data"
     disk.order(quota=8_000_000)
-    with serve(data, *SMALLEST, env=disk.environment, program=LAUNCHER) as server:
+    with serve_with(LAUNCHER, disk.environment, data, *SMALLEST) as server:
         yield Small(server, lambda: disk.order(quota=12_000_000), lambda: data)
 
 
@@ -48,7 +48,7 @@ def on_tmpfs(folder: Path) -> Generator[Small]:
     mount.mkdir()
     script = f'mount -t tmpfs -o size=10m none {mount} && head -c 2000000 /dev/zero >{mount}/ballast && exec "$@"'
     program = (*_NAMESPACE, "sh", "-c", script, "-", *PROGRAM)
-    with serve(mount / "data", *SMALLEST, program=program) as server:
+    with serve_with(program, {}, mount / "data", *SMALLEST) as server:
         inside = Path(f"/proc/{server.pid}/root{mount}")
 
         def copy() -> Path:

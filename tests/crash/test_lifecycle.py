@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.faults import LAUNCHER, Disk, Fault
-from tests.crash.running import free_port, segments, serve
+from tests.crash.running import free_port, segments, serve, serve_with
 from tests.crash.wire_dump import dump_queue
 from tests.support import (
     ClosedError,
@@ -177,7 +177,7 @@ def test_what_waits_for_the_disk_is_answered_before_the_end(policy: str, data: P
     """
     disk = Disk(tmp_path / "orders")
     flags = ("--fsync", policy)
-    with serve(data, *flags, env=disk.environment, program=LAUNCHER) as server:
+    with serve_with(LAUNCHER, disk.environment, data, *flags) as server:
         with Conn(server.port) as a, Conn(server.port) as blocked, Conn(server.port) as subscriber:
             a.ok("QDECLARE", "q")
             a.ok("QDECLARE", "empty")
@@ -229,7 +229,7 @@ def test_the_shutdown_command_leaves_all_on_the_disk(data: Path, tmp_path: Path)
     """Under everysec a stop syncs first; with NOW, too."""
     for how in ((), ("NOW",)):
         disk = Disk(tmp_path / f"orders{len(how)}")
-        with serve(data, "--fsync", "everysec", env=disk.environment, program=LAUNCHER) as server:
+        with serve_with(LAUNCHER, disk.environment, data, "--fsync", "everysec") as server:
             with Conn(server.port) as conn:
                 conn.ok("QDECLARE", "q")
                 put_all(conn, "q", ["m"] * 3)
@@ -248,7 +248,7 @@ def test_the_shutdown_command_leaves_all_on_the_disk(data: Path, tmp_path: Path)
 def test_a_disk_that_hangs_does_not_keep_it_for_ever(data: Path, tmp_path: Path) -> None:
     """A second SIGTERM ends it, without an answer that says that all is well."""
     disk = Disk(tmp_path / "orders")
-    with serve(data, env=disk.environment, program=LAUNCHER) as server, Conn(server.port) as conn:
+    with serve_with(LAUNCHER, disk.environment, data) as server, Conn(server.port) as conn:
         conn.ok("QDECLARE", "q")
         disk.order(Fault("fdatasync", hold=True))
         conn.start("QPUT", "q", "m")

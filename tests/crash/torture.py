@@ -18,7 +18,7 @@ from tests.crash.crew import Crew
 from tests.crash.ledger import Ledger, Op, Phase, Queue
 from tests.crash.power import PowerCut
 from tests.crash.reconcile import Findings, reconcile, repeat_answered, resend_requests
-from tests.crash.running import SMALLEST, serve
+from tests.crash.running import SMALLEST, close_nest, serve, serve_with
 from tests.support import Conn, ServerProcess
 from tests.support.server import PROGRAM, ROOT
 
@@ -75,7 +75,7 @@ class Torture:
         if self._cut is None:
             return serve(self._data, *self._flags)
         self._cut.restore()
-        return serve(self._data, *self._flags, env=self._cut.environment, program=self._cut.program)
+        return serve_with(self._cut.program, self._cut.environment, self._data, *self._flags)
 
     def _die(self, server: ServerProcess) -> None:
         server.kill()
@@ -150,6 +150,7 @@ def main() -> None:
         try:
             torture.run(options.rounds)
         finally:
+            close_nest()
             took = time.monotonic() - began
             sys.stdout.write(f"seed {options.seed}, {torture.kills} kills, {took:.0f} s: {report(torture.ledger)}\n")
 
