@@ -6,7 +6,7 @@ means that the byte stream itself can't be followed any more: it is answered, th
 
 from __future__ import annotations
 
-from typing import ClassVar
+import re
 
 #: The longest piece of a user's argument that an error repeats: every possible name and id in whole.
 QUOTE_LIMIT = 255
@@ -24,7 +24,8 @@ def quote(value: bytes) -> str:
 class BrokerError(Exception):
     """Base of all errors that a user can cause. `code` is the error word on the wire, `text` what follows it."""
 
-    code: ClassVar[str] = "ERR"
+    #: One for the whole class, save where the word is one that this version doesn't know.
+    code: str = "ERR"
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -139,6 +140,16 @@ class UnblockedError(BrokerError):
     code = "UNBLOCKED"
 
 
+class BodyDecodeError(BrokerError):
+    """`ERR`: the bytes of a body aren't what its header `content-type` says. Only readers meet it, never the wire."""
+
+
+class BrokerUnavailableError(BrokerError):
+    """`UNAVAILABLE`: a client could not reach the broker in time. Never on the wire, for lack of one."""
+
+    code = "UNAVAILABLE"
+
+
 class ProtocolError(BrokerError):
     """`ERR Protocol error: ...`: the byte stream can't be followed; answered, then the connection is closed."""
 
@@ -152,3 +163,35 @@ class JournalError(Exception):
 
 class JournalDamagedError(JournalError):
     """A journal has a damaged or missing part without which the state can't be known."""
+
+
+class OtherError(BrokerError):
+    """`ERR`, or whatever word a server uses that has no class here; the `code` of the instance tells."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+    def __reduce__(self) -> tuple[type[OtherError], tuple[str, str]]:
+        return OtherError, (self.code, self.text)
+
+
+_WORD = re.compile(r"([A-Z][A-Z0-9]*)(?: (.*))?", re.DOTALL)
+
+#: The class of each error word. Several have ERR, which says no more than that.
+_CLASSES: dict[str, type[BrokerError]] = {
+    kind.code: kind
+    for kind in list(globals().values())
+    if isinstance(kind, type) and issubclass(kind, BrokerError) and "code" in vars(kind)
+}
+_CLASSES["ERR"] = InvalidRequestError
+
+
+def error_from_line(line: str) -> BrokerError:
+    """The error that a server has answered with, from its line without the leading `-` and the line end."""
+    match = _WORD.fullmatch(line)
+    if match is None:
+        return InvalidRequestError(line)
+    word, text = match[1], match[2] or ""
+    kind = _CLASSES.get(word)
+    return OtherError(word, text) if kind is None else kind(text)

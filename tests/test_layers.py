@@ -37,14 +37,33 @@ MAY_IMPORT: dict[str, set[str]] = {
     "commands": {"version", "resp", "core", "engine", "config", "configfile", *BASICS},
     "sessions": {"version", "commands", "resp", "core", "engine", "config", *BASICS},
     "loop": {"sessions", "engine", "resp", "config", "errors"},
-    "app": {"version", "loop", "sessions", "commands", "core", "engine", "journal", "config", *BASICS},
+    "nursery": set(),
+    "app": {"version", "nursery", "loop", "sessions", "commands", "core", "engine", "journal", "config", *BASICS},
     "metrics": {"version", "sessions", "engine", "core", "errors"},
-    "client": {"resp", *BASICS},
-    "redis": {"errors"},
-    "testing": {"app", "client", "config", "errors"},
-    "cli": {"version", "app", "sessions", "client", "engine", "journal", "metrics", "config", "configfile", "commands"}
-    | {"core", *BASICS},
+    "api": {"core", *BASICS},
+    "local": {"nursery", "api", "core", "engine", *BASICS},
+    "worker": {"nursery", "api", "local", *BASICS},
+    "calls": {"api", "core", "errors"},
+    "client": {"version", "nursery", "api", "calls", "core", "resp", "errors"},
+    "redis": {"api", "calls", "errors"},
+    "testing": {"api", "local", "errors"},
+    "cli": {
+        "version",
+        "app",
+        "sessions",
+        "client",
+        "worker",
+        "core",
+        "engine",
+        "journal",
+        "metrics",
+        "config",
+        "configfile",
+        "commands",
+        *BASICS,
+    },
     "main": {"cli"},
+    "package": {"version", "api", "calls", "local", "worker", "client", "app", "errors"},
 }
 
 #: Of core, commands know the words in which they speak to the engine, and not what it is made of.
@@ -52,11 +71,15 @@ WORDS_OF_CORE = {"core.model", "core.stats", "core.waiting", "core.directory", "
 
 #: Who may use what doesn't come with Python.
 THIRD_PARTY = {
-    "trio": {"server.reactor", "server.app", "cli", "journal.writer", "client", "metrics", "testing"},
-    "hiredis": {"resp.reader"},
+    "trio": {
+        *("nursery", "server.reactor", "server.app", "server.embedded", "cli", "journal.writer", "client", "metrics"),
+        *("testing", "api", "local", "worker"),
+    },
+    "hiredis": {"resp.reader", "client.wire"},
     "click": {"cli"},
     "structlog": {"cli"},
     "redis": {"cli.demo", "redis"},
+    "pytest": {"testing"},
 }
 
 #: What core may use of the standard library: nothing that knows the time, rolls dice, or talks to anybody.
@@ -73,7 +96,7 @@ HARMLESS = {
         "json",
         "math",
     ),
-    *("re", "struct", "typing"),
+    *("re", "struct", "types", "typing"),
 }
 
 #: What a session must not use either.
@@ -84,12 +107,12 @@ WORLDLY = {
 
 
 def modules() -> dict[str, Path]:
-    """Every module by its name without `respmq.` (`version` is the package's own)."""
+    """Every module by its name without `respmq.` (`package` is the package's own)."""
     found: dict[str, Path] = {}
     for path in sorted(ROOT.rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        found[name or "version"] = path
+        found[name or "package"] = path
     return found
 
 
@@ -100,7 +123,7 @@ def part(module: str) -> str:
     """The part of the package to which a module belongs."""
     if module == "__main__":
         return "main"
-    if module == "server.app":
+    if module in {"server.app", "server.embedded"}:
         return "app"
     if module in LOOP:
         return "loop"
@@ -125,7 +148,7 @@ def imports(module: str) -> Iterator[str]:
 def own_imports(module: str) -> set[str]:
     """The modules of this package that a module imports."""
     found = {name for name in imports(module) if name.partition(".")[0] == "respmq"}
-    return {name.removeprefix("respmq").removeprefix(".") or "version" for name in found}
+    return {name.removeprefix("respmq").removeprefix(".") or "package" for name in found}
 
 
 def outside_imports(module: str) -> set[str]:

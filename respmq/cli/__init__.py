@@ -1,11 +1,11 @@
-"""The command line: a server, a demonstration, and the tools for a journal."""
+"""The command line: a server, a worker, a demonstration, and the tools for a journal."""
 
 from __future__ import annotations
 
 import click
 
-from respmq import __version__
-from respmq.cli import demo, journal, serve
+from respmq.cli import demo, journal, serve, worker
+from respmq.version import __version__
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -15,6 +15,7 @@ def main() -> None:
 
 
 main.add_command(serve.serve)
+main.add_command(worker.worker)
 main.add_command(demo.demo)
 main.add_command(journal.check)
 main.add_command(journal.export)

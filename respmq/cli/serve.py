@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from respmq import __version__
 from respmq.cli.options import ServeCommand, SettingOption, flags_given
 from respmq.config import FIELDS, Config, ConfigError, load_config
 from respmq.errors import JournalError
+from respmq.version import __version__
 
 if TYPE_CHECKING:
     import socket

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from respmq import __version__
 from respmq.commands.about import NAME
 from respmq.commands.arguments import BLOB, NONE_NEEDED, Choice, Described, Duration, Integer
 from respmq.commands.context import Context
@@ -12,6 +11,7 @@ from respmq.commands.registry import command, container
 from respmq.commands.replies import ANY, INTEGER, MAP, NOTHING, OK, VERBATIM
 from respmq.errors import InvalidRequestError
 from respmq.resp.writer import Verbatim
+from respmq.version import __version__
 
 if TYPE_CHECKING:
     from respmq.resp.writer import Answer

@@ -36,7 +36,8 @@ def qconsume(
     "QCANCEL",
     group="consumer",
     reply=INTEGER.saying("integer: how many leases were given back"),
-    flags=("write", "no_multi"),
+    # Allowed in a transaction: only so can a consumer go without being handed what it has just released.
+    flags=("write",),
     complexity="O(N) with N leases",
 )
 def qcancel(ctx: Context, tag: Annotated[bytes, BLOB, Described("From QCONSUME on this connection.")]) -> int:

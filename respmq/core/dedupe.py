@@ -72,6 +72,16 @@ class DedupeWindow:
         """When the next id is to be forgotten, or None."""
         return self._order[0][0] if self._order else None
 
+    def entries(self, now: int) -> list[tuple[bytes, int]]:
+        """The ids that are remembered, in the order in which they are forgotten, and until when."""
+        return [(id, self._until[id]) for id in self.ids() if self._until[id] > now]
+
+    def restore(self, id: bytes, until: int) -> None:
+        """Remember an id that isn't remembered yet until a moment, not before those of the others."""
+        self._until[id] = until
+        self._order.append((until, id))
+        self.used += remembered(id)
+
     def containers(self) -> list[Container]:
         """What holds the ids, for freeing them."""
         return [self._until, self._order]

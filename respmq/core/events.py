@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from respmq.core.model import Extra
@@ -18,16 +20,21 @@ if TYPE_CHECKING:
     from respmq.core.queue import Queue
 
 DEAD_TOPIC = b"$sys.dead."
+_NO_HEADERS: Mapping[bytes, bytes] = MappingProxyType({})
 
 
 class Event:
-    """Something published. `frames` is for those who write it: the same event goes to many in the same bytes."""
+    """Something published. `frames` is for those who write it: the same event goes to many in the same bytes.
 
-    __slots__ = ("body", "frames", "topic")
+    `headers` reach bound queues, and subscribers in the broker's own process; there is no place for them on the wire.
+    """
 
-    def __init__(self, topic: bytes, body: bytes) -> None:
+    __slots__ = ("body", "frames", "headers", "topic")
+
+    def __init__(self, topic: bytes, body: bytes, headers: Mapping[bytes, bytes] = _NO_HEADERS) -> None:
         self.topic = topic
         self.body = body
+        self.headers = headers
         self.frames: dict[object, bytes] = {}
 
 
@@ -256,7 +263,7 @@ class Router:
         *,
         announcement: bool,
     ) -> tuple[int, int]:
-        event = Event(topic, body)
+        event = Event(topic, body, headers)
         received = self.channels.send(event)
         for subscriber, pattern in self._patterns.match(topic):
             subscriber.event(event, pattern)

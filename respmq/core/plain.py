@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from respmq.core.hub import MESSAGE_OVERHEAD
 from respmq.core.model import Message
-from respmq.core.queue import Queue
+from respmq.core.restoring import RestorableQueue
 
 #: About how many bytes are leased at a time where there may be many leases in a row.
 _MUCH = 1 << 20
 
 
-class PlainQueue(Queue):
+class PlainQueue(RestorableQueue):
     """A queue and its short ways."""
 
     def takes_plain(self, count: int) -> bool:

@@ -80,6 +80,7 @@ class Recovery:
             OSError: a file can't be read.
         """
         first_needed = self._numbers[0] if self._numbers else 0
+        missing = first_needed - 1
         for place, number in enumerate(self._numbers):
             segment = Segment(segment_path(self._folder, number), number)
             if segment.foreign is not None:
@@ -94,13 +95,13 @@ class Recovery:
                 self._replay = Replay(self.homes)
                 self.segments = {}
                 first_needed = number
+                missing = self._numbers[place - 1] + 1
             yield from self._read_segment(segment, place)
             if self.cut:
                 break
         self.first_needed = first_needed
         if first_needed > 1 and self._replay.floor < first_needed and not self._lenient:
-            missing = segment_path(self._folder, first_needed - 1)
-            msg = f"{missing} is missing: without it the state can't be known. Bring it back from a copy"
+            msg = f"{segment_path(self._folder, missing)} is missing: without it the state can't be known. Bring it back from a copy"
             raise JournalDamagedError(msg)
         for number in [number for number in self.segments if number < self._replay.floor]:
             self.homes.drop(number)

@@ -217,13 +217,35 @@ def _say_loaded(engine: JournaledEngine, notice: Notice) -> None:
         )
 
 
+def make_reactor(config: Config, listeners: list[socket.socket], notice: Notice) -> tuple[State, Reactor]:
+    """A server that only has to be run.
+
+    Args:
+        config: the settings.
+        listeners: from `open_listeners`; they are closed when the reactor has run.
+        notice: writes a log line.
+
+    Raises:
+        JournalError: the folder of the journal can't be used.
+    """
+    wall = Clock()
+    engine = make_engine(config, wall)
+    clock = (lambda: engine.now) if config.virtual_clock else wall
+    durable = engine if isinstance(engine, JournaledEngine) else None
+    state = State(config, engine, load(), time.perf_counter_ns, notice, durable)
+    state.listening = addresses(listeners)
+    if durable is not None:
+        state.when_loaded = lambda: _say_loaded(durable, notice)
+    return state, Reactor(state, listeners, clock)
+
+
 async def serve(
     config: Config,
     listeners: list[socket.socket],
     notice: Notice,
     ready: Callable[[list[str]], None],
 ) -> int:
-    """Run a server until it is stopped; returns the exit status.
+    """Run a server that has the process to itself until it is stopped; returns the exit status.
 
     Args:
         config: the settings.
@@ -234,15 +256,7 @@ async def serve(
     Raises:
         JournalError: the folder of the journal can't be used, or what is in it is damaged.
     """
-    wall = Clock()
-    engine = make_engine(config, wall)
-    clock = (lambda: engine.now) if config.virtual_clock else wall
-    durable = engine if isinstance(engine, JournaledEngine) else None
-    state = State(config, engine, load(), time.perf_counter_ns, notice, durable)
-    state.listening = addresses(listeners)
-    if durable is not None:
-        state.when_loaded = lambda: _say_loaded(durable, notice)
-    reactor = Reactor(state, listeners, clock)
+    state, reactor = make_reactor(config, listeners, notice)
     # Broker state has no reference cycles, so the collector has nothing to find in it; a full collection over a
     # million messages would stop every client for a third of a second.
     gc.collect()

@@ -203,7 +203,7 @@ def test_reset_quit_and_a_lost_connection_discard(connect: Connect, conn: Conn, 
 
 
 @both_protocols
-@pytest.mark.parametrize("command", ["SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "QCONSUME", "QCANCEL"])
+@pytest.mark.parametrize("command", ["SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "QCONSUME"])
 def test_what_answers_with_pushes_is_refused_inside(command: str, resp: int, connect: Connect, queue: str) -> None:
     """It is no part of a transaction, so EXEC's reply has one element a command and no push stands inside it."""
     a = connect(resp=resp)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 import re
 
 from respmq import errors
@@ -42,3 +43,25 @@ def test_quoting() -> None:
     for value in (bytes(range(256)), b"\x80" * 500):
         assert quote(value).isascii()
         assert quote(value).isprintable()
+
+
+def test_a_client_makes_the_class_of_the_word_from_a_line() -> None:
+    for kind in classes():
+        if kind.code != "ERR":
+            error = errors.error_from_line(f"{kind.code} some text")
+            assert type(error) is kind
+            assert (error.code, error.text) == (kind.code, "some text")
+    error = errors.error_from_line("ERR syntax error\n")
+    assert type(error) is errors.InvalidRequestError
+    assert error.text == "syntax error\n"
+
+
+def test_a_word_that_is_not_known_is_kept() -> None:
+    error = errors.error_from_line("BUSY a script runs")
+    assert type(error) is errors.OtherError
+    assert (error.code, error.text, error.line()) == ("BUSY", "a script runs", b"BUSY a script runs")
+    copy = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own, made in this line
+    assert (type(copy), copy.code, copy.text) == (errors.OtherError, "BUSY", "a script runs")
+    assert errors.error_from_line("NOSCRIPT").code == "NOSCRIPT"
+    assert errors.error_from_line("What is this").line() == b"ERR What is this"
+    assert errors.error_from_line("what is this").line() == b"ERR what is this"

@@ -1,0 +1,1 @@
+"""Writes the parts of the package that follow from the command table."""

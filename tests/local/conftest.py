@@ -1,0 +1,16 @@
+"""A broker for one test. A test in which time passes asks for `autojump_clock`, too."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from respmq import Broker
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[Broker]:
+    """An open broker without queues."""
+    async with Broker() as opened:
+        yield opened
