@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.faults import LAUNCHER, Disk, Fault, used
-from tests.crash.running import SMALLEST, run, segments, serve, serve_with
+from tests.crash.running import SMALLEST, run, serve, serve_with
 from tests.crash.wire_dump import differences, dump
 from tests.support import (
     Conn,
@@ -29,8 +29,8 @@ from tests.support import (
 
 SEGMENT = 65536
 
-#: A segment grows by steps, and some room is kept for acks: so much may the active one be larger than asked for.
-SET_ASIDE = 2 << 20
+#: In the active segment some room is kept for acks: by so much it may be larger than asked for.
+SET_ASIDE = 4 * SEGMENT
 
 
 @pytest.fixture
@@ -80,8 +80,7 @@ def test_one_old_message_does_not_keep_the_journal(policy: str, data: Path) -> N
             put_and_ack(conn, 40)
             sizes.append(used(data))
         wait_until(lambda: small_enough(data, 2000), "the journal is small")
-        assert policy == "no" or max(sizes) < 2 * SET_ASIDE, sizes
-        assert len(segments(data)) <= 3
+        assert policy == "no" or max(sizes) < 2_000_000, sizes
         expected = dump(conn, ages=False)
         assert as_int(expected.queues[b"q"].stats[b"enqueued"]) == 6000
         server.kill()
