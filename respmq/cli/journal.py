@@ -100,7 +100,8 @@ def _show(folder: Path, report: Report) -> None:
         click.echo("a server starts with it")
         return
     click.echo(f"no server starts with it: {report.trouble}")
-    click.echo(f"`respmq check {folder} --repair` leaves out what can't be read and keeps all else")
+    if not report.foreign:
+        click.echo(f"`respmq check {folder} --repair` leaves out what can't be read and keeps all else")
 
 
 @click.command()

@@ -6,17 +6,16 @@ that nothing has changed. Names, ids, tokens and bodies are bytes, durations and
 
 from __future__ import annotations
 
-from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from respmq.core.bounds import MOST_SHOWN, fitting
+from respmq.core.bounds import shown_letters, shown_messages
 from respmq.core.deadlines import WAITER_RANK
 from respmq.core.dispatch import Dispatch
 from respmq.core.events import Router
 from respmq.core.exchanges import Exchanges
 from respmq.core.hub import NO_LIMIT, TICK_BUDGET, Hub
 from respmq.core.load import load
-from respmq.core.model import Description, Message, describe_dead, describe_live
+from respmq.core.model import Description, describe_dead, describe_live
 from respmq.core.stats import BrokerStats
 from respmq.core.takers import serve_lines
 from respmq.errors import InvalidRequestError, OutOfMemoryError, PersistenceError, TooBigError
@@ -26,17 +25,12 @@ if TYPE_CHECKING:
 
     from respmq.core.facts import Recorder
     from respmq.core.image import BrokerImage
-    from respmq.core.model import DeadLetter, Extra
-
-#: So many messages can't be passed over, and islice doesn't take much larger numbers.
-_MOST_OFFSET = 1 << 62
+    from respmq.core.model import Extra
 
 #: How many deaths one call of `serve` announces, and how many times it hands out messages.
 ANNOUNCE_AT_ONCE = 100
 SERVE_AT_ONCE = 1_000
 _UNLIMITED_BUDGET = 1 << 62
-
-T = TypeVar("T")
 
 
 class Broker(Dispatch):
@@ -309,7 +303,7 @@ class Broker(Dispatch):
         Raises:
             QueueNotFoundError: no such queue.
         """
-        return [describe_live(m) for m in fitting(_part(self.find(name).peek(state), offset, count), _message_size)]
+        return [describe_live(m) for m in shown_messages(self.find(name).peek(state), offset, count)]
 
     def show(self, name: bytes, id: bytes) -> Description | None:
         """The description of a message by its id: the live one, else the latest dead one, else None.
@@ -340,7 +334,7 @@ class Broker(Dispatch):
         Raises:
             QueueNotFoundError: no such queue.
         """
-        return [describe_dead(letter) for letter in fitting(_part(self.find(name).dead, offset, count), _letter_size)]
+        return [describe_dead(letter) for letter in shown_letters(self.find(name).dead, offset, count)]
 
     def dead_count(self, name: bytes) -> int:
         """How many dead letters a queue has.
@@ -357,8 +351,7 @@ class Broker(Dispatch):
             QueueNotFoundError: no such queue.
         """
         queue = self.find(name)
-        fit = len(fitting(_part(queue.dead, 0, count), _letter_size))
-        return [describe_dead(letter) for letter in queue.pop_dead(fit)]
+        return [describe_dead(letter) for letter in queue.pop_dead(len(shown_letters(queue.dead, 0, count)))]
 
     def replay_dead(self, name: bytes, ids: tuple[bytes, ...] = ()) -> int:
         """Put dead letters (without ids the oldest MOST_REPLAYED) back into the queue and return how many.
@@ -413,19 +406,6 @@ class Broker(Dispatch):
         Raises:
             PersistenceError: there is none.
         """
-
-
-def _part(items: Iterable[T], offset: int, count: int) -> Iterable[T]:
-    """At most `count` of the items behind the first `offset` ones, and no more than are shown at a time."""
-    return islice(items, min(offset, _MOST_OFFSET), min(offset, _MOST_OFFSET) + min(count, MOST_SHOWN))
-
-
-def _message_size(message: Message) -> int:
-    return message.size
-
-
-def _letter_size(letter: DeadLetter) -> int:
-    return letter.message.size + len(letter.error or b"")
 
 
 def _check_delay(delay: int, queue_ttl: int | None, own_ttl: int | None) -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from respmq.core.hub import Hub
-    from respmq.core.model import DeadLetter, Message
+    from respmq.core.model import DeadLetter
 
 
 class DeadLetters:
@@ -44,8 +44,9 @@ class DeadLetters:
         """Add the newest one, whose message is counted as used already; returns what had to go for it."""
         self.added += 1
         letter.number = self.added
-        self._keep(letter)
-        self._hub.used -= _weight(letter.message)
+        size = letter.message.size
+        self._keep(letter, size)
+        self._hub.used -= size + MESSAGE_OVERHEAD + letter.message.surplus
         dropped = self.pop(len(self._letters) - self._most)
         self.dropped += len(dropped)
         return dropped
@@ -62,7 +63,7 @@ class DeadLetters:
     def load(self, letters: Iterable[DeadLetter], added: int, dropped: int) -> None:
         """Take over letters that have their numbers, the oldest first, in place of none."""
         for letter in letters:
-            self._keep(letter)
+            self._keep(letter, letter.message.size)
         self.added = added
         self.dropped = dropped
 
@@ -98,18 +99,17 @@ class DeadLetters:
         self._used = self.size = 0
         return count
 
-    def _keep(self, letter: DeadLetter) -> None:
+    def _keep(self, letter: DeadLetter, size: int) -> None:
+        message = letter.message
         self._letters[letter.number] = letter
-        self._by_id.setdefault(letter.message.id, []).append(letter.number)
-        self._count(letter, 1)
-
-    def _count(self, letter: DeadLetter, sign: int) -> None:
-        used = _weight(letter.message) + LETTER_OVERHEAD
+        self._by_id.setdefault(message.id, []).append(letter.number)
+        weight = size + MESSAGE_OVERHEAD + message.surplus + LETTER_OVERHEAD
         if letter.error is not None:
-            used += ERROR_OVERHEAD + len(letter.error)
-        self.size += sign * letter.message.size
-        self._used += sign * used
-        self._hub.used += sign * used
+            weight += ERROR_OVERHEAD + len(letter.error)
+        letter.weight = weight
+        self.size += size
+        self._used += weight
+        self._hub.used += weight
 
     def _remove(self, id: bytes, place: int) -> list[DeadLetter]:
         """Remove one of the letters with this id; returns it, or nothing if there is none."""
@@ -119,9 +119,7 @@ class DeadLetters:
         letter = self._letters.pop(numbers.pop(place))
         if not numbers:
             del self._by_id[id]
-        self._count(letter, -1)
+        self.size -= letter.message.size
+        self._used -= letter.weight
+        self._hub.used -= letter.weight
         return [letter]
-
-
-def _weight(message: Message) -> int:
-    return message.size + MESSAGE_OVERHEAD + message.surplus

@@ -148,17 +148,18 @@ class Message:
 class DeadLetter:
     """A message that died, and of what. `error` is the text of the failure that killed it, if there was one.
 
-    `number` counts the deaths in its queue, from 1; 0 until the letter is kept there.
+    `number` counts the deaths in its queue, from 1; 0 until the letter is kept there. `weight` is what the letter and
+    its message count for `maxmemory` while it is.
     """
 
-    __slots__ = ("dead_at", "error", "message", "number", "reason")
+    __slots__ = ("dead_at", "error", "message", "number", "reason", "weight")
 
     def __init__(self, message: Message, reason: Reason, error: bytes | None, dead_at: int) -> None:
         self.message = message
         self.reason: Reason = reason
         self.error = error
         self.dead_at = dead_at
-        self.number = 0
+        self.number = self.weight = 0
 
 
 #: What a FULL delivery, QPEEK, QSHOW and QDEAD show of a message.

@@ -60,10 +60,10 @@ class Queue(Stock):
         self.live[id] = message
         self.enqueued += 1
         self.bytes += message.size
-        self._hub.used += message.size + MESSAGE_OVERHEAD
         surplus = self._whole_surplus(message) if chosen or extra is not None else self._each
-        if surplus:
-            self._add_surplus(message, surplus)
+        message.surplus = surplus
+        self._surplus += surplus
+        self._hub.used += message.size + MESSAGE_OVERHEAD + surplus
         self._enter(message, delay)
         if self._hub.recorder is not None:
             self._hub.recorder.stored(self, message, chosen=chosen)
@@ -338,6 +338,9 @@ class Queue(Stock):
         hub.bury(*self.leases.containers(), self.leases.holders, *self.window.containers())
         if self._eviction is not None:
             hub.bury(*self._eviction.clear())
+        # Even empty they are large, and the queue may be kept for long by what refers to it.
+        self.live = {}
+        self._line.clear()
         # What is left to be done for the leases of a consumer that has gone finds none.
         self.leases = Leases()
         hub.agenda.pop(self, None)

@@ -179,8 +179,10 @@ class Stock:
         del self.live[message.id]
         self.bytes -= message.size
         own = self._own_surplus(message)
-        self._add_surplus(message, own - message.surplus)
-        self._surplus -= own
+        self._surplus -= message.surplus
+        if message.surplus != own:
+            self._hub.used += own - message.surplus
+            message.surplus = own
         message.lease = None
         letter = DeadLetter(message, reason, error, self._hub.now)
         dropped = self.dead.add(letter)

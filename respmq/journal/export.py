@@ -216,7 +216,7 @@ def _read_message(value: dict[str, Any]) -> Message:
     attachments = tuple(_bytes(attachment) for attachment in value["attachments"])
     extra = None
     if headers or attachments or value["ttl"] is not None or value["announcement"]:
-        extra = Extra(headers, attachments, value["ttl"])
+        extra = Extra(headers, attachments, None if value["ttl"] is None else _number(value["ttl"], 1))
         extra.announcement = value["announcement"]
     priority, enqueued_at = _number(value["priority"]), _number(value["enqueued_at"])
     message = Message(b"", _short(value["id"]), _bytes(value["body"]), priority, enqueued_at, extra)

@@ -173,6 +173,8 @@ class Journal:
         if self.failure is not None:
             raise PersistenceError(self.failure)
         if self.room < size and not self._allocate(self._told + size + self._reserve):
+            if self.failure is not None:
+                raise PersistenceError(self.failure)
             msg = (
                 f"the disk that {self.folder} is on is full: nothing can be stored until there is room, "
                 "leasing and acking go on"
@@ -445,3 +447,6 @@ class Journal:
     def _fail(self, reason: str) -> None:
         if self.failure is None:
             self.failure = f"{reason}. Nothing is changed any more until a restart has read the journal again"
+            waiters, self._waiters = self._waiters, []
+            for waiter in waiters:
+                waiter()

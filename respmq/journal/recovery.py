@@ -86,7 +86,7 @@ class Recovery:
             if segment.foreign is not None:
                 raise JournalError(segment.foreign)
             if self.segments and segment.damage is None and segment.sequence != self.sequence + 1:
-                if self._was_never_synced(self.sequence + 1, segment, place):
+                if self._was_never_synced(self.sequence + 1, place):
                     self.torn = segment.missing(self.sequence + 1)
                     self.cut = self._numbers[place:]
                     break
@@ -101,8 +101,8 @@ class Recovery:
                 break
         self.first_needed = first_needed
         if first_needed > 1 and self._replay.floor < first_needed and not self._lenient:
-            msg = f"{segment_path(self._folder, missing)} is missing: without it the state can't be known. Bring it back from a copy"
-            raise JournalDamagedError(msg)
+            msg = f"{segment_path(self._folder, missing)} is missing: without it the state can't be known"
+            raise JournalDamagedError(f"{msg}. Bring it back from a copy")
         for number in [number for number in self.segments if number < self._replay.floor]:
             self.homes.drop(number)
         names: set[bytes] = set()
@@ -114,16 +114,14 @@ class Recovery:
             names.add(queue.name)
             yield
 
-    def _was_never_synced(self, sequence: int, segment: Segment, place: int) -> bool:
-        """Whether no batch behind a damage says that the one which is due there was on the disk.
+    def _was_never_synced(self, sequence: int, place: int) -> bool:
+        """Whether no batch from a segment on says that the one with a sequence, which is damaged, was on the disk.
 
         After a power failure pages may be missing before others that are there.
         """
-        known = [batch.synced for batch in segment.all_batches()]
-        for number in self._numbers[place + 1 :]:
-            later = Segment(segment_path(self._folder, number), number)
-            known += [batch.synced for batch in later.all_batches()]
-        return max(known, default=0) < sequence
+        # Read anew: those that are being read go on where they are.
+        later = (Segment(segment_path(self._folder, number), number) for number in self._numbers[place:])
+        return all(batch.synced < sequence for segment in later for batch in segment.all_batches())
 
     def _read_segment(self, segment: Segment, place: int) -> Iterator[None]:
         self.homes.begin(segment.number)
@@ -152,7 +150,7 @@ class Recovery:
             return
         due = segment.due
         torn = damage.torn and segment.number == self._numbers[-1]
-        if not torn and segment.end and self._was_never_synced(due, segment, place):
+        if not torn and segment.end and self._was_never_synced(due, place):
             torn = True
             self.cut = self._numbers[place + 1 :]
         if torn:

@@ -46,6 +46,7 @@ class Report:
         gaps: what is missing between two segments, in words.
         image: the state, if it can be known.
         trouble: why the state can't be known, if it can't.
+        foreign: whether there is a segment of a version that this program doesn't know, so that it can mend nothing.
     """
 
     segments: int = 0
@@ -56,6 +57,7 @@ class Report:
     gaps: list[str] = field(default_factory=list)
     image: BrokerImage | None = None
     trouble: str | None = None
+    foreign: bool = False
 
     @property
     def sound(self) -> bool:
@@ -71,6 +73,7 @@ def look(folder: Path) -> Report:
         report.segments += 1
         segment = Segment(segment_path(folder, number), number)
         report.size += len(segment.data)
+        report.foreign = report.foreign or segment.foreign is not None
         if expected is not None and segment.sequence not in {0, expected}:
             report.gaps.append(f"batches {expected} to {segment.sequence - 1} are missing before {segment.path}")
         batches = _all_batches(segment, report.damages)

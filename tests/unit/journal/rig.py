@@ -35,13 +35,21 @@ class HeldWorker(Worker):
     def work(self) -> None:
         """Do all jobs, also those that come meanwhile."""
         while self.jobs:
-            job, done = self.jobs.popleft()
-            error: OSError | None = None
-            try:
-                job()
-            except OSError as problem:
-                error = problem
-            done(error)
+            self.work_one()
+
+    def work_one(self) -> None:
+        """Do one job."""
+        job, done = self.jobs.popleft()
+        error: OSError | None = None
+        try:
+            job()
+        except OSError as problem:
+            error = problem
+        done(error)
+
+    def wake(self) -> None:
+        """Let who waits for `fileno` know that something is done."""
+        self._wake_out.send(b"x")
 
     def stop(self) -> None:
         self.work()

@@ -26,7 +26,7 @@ def loaded(folder: Path) -> JournaledEngine:
     """An engine that has read a folder, at the moment of its last batch."""
     engine = JournaledEngine(
         0,
-        lambda n: bytes(n),
+        bytes,
         lambda low, _high: low,
         folder,
         policy="no",

@@ -38,7 +38,7 @@ def write_segment(folder: Path, number: int, sequence: int, *batches: bytes, ver
     head[8:10] = version.to_bytes(2, "little")
     data = bytes(head) + crc32(head).to_bytes(4, "little")
     for place, records in enumerate(batches):
-        data += encode_batch(sequence + place, START, START, records, 1)
+        data += encode_batch(sequence + place, START, START, sequence + place - 1, records, 1)
     path = segment_path(folder, number)
     path.write_bytes(data)
     return path
@@ -158,7 +158,7 @@ def test_the_last_segment_is_cut_at_every_byte_of_its_end(rig: Rig, kept: int) -
     whole = segment_path(rig.folder, 1).read_bytes()
     (segment,) = segments(rig.folder)
     ends = [batch.end for batch in segment.batches()]
-    for size in range(ends[1], len(whole), 7):
+    for size in range(ends[1], len(whole), 17):
         segment_path(rig.folder, 1).write_bytes(whole[:size] + (b"\0garbage" if kept else b""))
         engine = rig.open()
         count = sum(end <= size for end in ends) - 2

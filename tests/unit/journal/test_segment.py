@@ -21,7 +21,7 @@ FIRST = 11
 def written(tail: bytes = b"", *, number: int = 3) -> bytes:
     """A segment with a batch for each of `RECORDS`."""
     batches = [
-        encode_batch(FIRST + place, START + place, START - place, records, SALT)
+        encode_batch(FIRST + place, START + place, START - place, FIRST + place - 1, records, SALT)
         for place, records in enumerate(RECORDS)
     ]
     return segment_head(number, FIRST, START, SALT) + b"".join(batches) + tail
@@ -49,8 +49,8 @@ def path(tmp_path: Path) -> Path:
 def test_what_was_written_is_read(path: Path) -> None:
     segment, batches = read(path, written())
     assert [batch.records for batch in batches] == RECORDS
-    assert [(batch.sequence, batch.now, batch.wall) for batch in batches] == [
-        (FIRST + place, START + place, START - place) for place in range(len(RECORDS))
+    assert [(batch.sequence, batch.now, batch.wall, batch.synced) for batch in batches] == [
+        (FIRST + place, START + place, START - place, FIRST + place - 1) for place in range(len(RECORDS))
     ]
     assert [batch.end for batch in batches] == ends()[1:]
     assert [batch.offset for batch in batches] == ends()[:-1]
@@ -154,9 +154,9 @@ def test_garbage_behind_zeros_is_a_torn_tail(path: Path) -> None:
 @pytest.mark.parametrize("salt", [0, SALT ^ 1])
 def test_a_body_that_looks_like_a_batch_is_none(path: Path, salt: int) -> None:
     """A client can send the bytes of a valid batch, but it can't know the salt."""
-    forged = encode_batch(FIRST + 1, START, START, b"forged", salt)
+    forged = encode_batch(FIRST + 1, START, START, FIRST, b"forged", salt)
     body = b"before" + forged + b"after"
-    data = bytearray(segment_head(3, FIRST, START, SALT) + encode_batch(FIRST, START, START, body, SALT))
+    data = bytearray(segment_head(3, FIRST, START, SALT) + encode_batch(FIRST, START, START, FIRST - 1, body, SALT))
     segment, batches = read(path, bytes(data))
     assert [batch.records for batch in batches] == [body]
     # With a damage before it, it is searched for batches.
@@ -168,7 +168,7 @@ def test_a_body_that_looks_like_a_batch_is_none(path: Path, salt: int) -> None:
 
 
 def test_a_batch_out_of_turn_is_a_damage(path: Path) -> None:
-    twice = encode_batch(FIRST + len(RECORDS) - 1, START, START, b"once more", SALT)
+    twice = encode_batch(FIRST + len(RECORDS) - 1, START, START, FIRST, b"once more", SALT)
     segment, batches = read(path, written(twice))
     assert [batch.records for batch in batches] == RECORDS
     assert segment.damage is not None

@@ -213,7 +213,7 @@ def make_example(folder: Path) -> Any:
     parts = [segment_head(1, 1, START, salt)]
 
     def commit(sequence: int) -> None:
-        parts.append(encode_batch(sequence, broker.now, broker.now, b"".join(encoder.records), salt))
+        parts.append(encode_batch(sequence, broker.now, broker.now, sequence - 1, b"".join(encoder.records), salt))
         encoder.records.clear()
 
     encoder.broker(0, 0, 1)

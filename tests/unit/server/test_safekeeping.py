@@ -1,0 +1,528 @@
+"""No answer leaves before what it tells of is safe: a real event loop, and a disk that is done when a test says so."""
+
+from __future__ import annotations
+
+import errno
+import random
+import socket
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from respmq.commands.registry import load
+from respmq.config import Config
+from respmq.engine.journaled import JournaledEngine
+from respmq.server.notice import Level
+from respmq.server.reactor import Reactor
+from respmq.server.state import State
+from tests.unit.journal.rig import START, HeldWorker, QuickFiles, journal_of, recovered
+from tests.unit.rig import Word, encode
+
+#: How long nothing has to come before it is believed that nothing comes.
+_QUIET = 0.005
+#: How long something may take that has to come.
+_PATIENCE = 10
+
+
+class SlowEngine(JournaledEngine):
+    """Loads until a test says that it is enough."""
+
+    slow = False
+
+    def loading(self) -> Iterator[None]:
+        while self.slow:
+            yield
+        yield from super().loading()
+
+
+class Client:
+    """A connection to the server."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self.stream = stream
+        self._got = b""
+
+    async def send(self, *words: Word) -> None:
+        """Send a command."""
+        await self.stream.send_all(encode(*words))
+
+    async def read(self, expected: bytes) -> None:
+        """See that this comes next."""
+        with trio.fail_after(_PATIENCE):
+            while len(self._got) < len(expected) and await self._more():
+                pass
+        assert self._got[: len(expected)] == expected
+        self._got = self._got[len(expected) :]
+
+    async def line(self) -> bytes:
+        """The next line."""
+        with trio.fail_after(_PATIENCE):
+            while b"\r\n" not in self._got and await self._more():
+                pass
+        line, end, self._got = self._got.partition(b"\r\n")
+        return line + end
+
+    async def _more(self) -> bool:
+        data = await self.stream.receive_some(4096)
+        self._got += data
+        return bool(data)
+
+    async def cmd(self, *words: Word) -> bytes:
+        """Send a command whose answer is a line."""
+        await self.send(*words)
+        return await self.line()
+
+    async def silent(self) -> None:
+        """See that nothing comes."""
+        await trio.testing.wait_all_tasks_blocked(_QUIET)
+        assert self._got == b""
+        with pytest.raises(BlockingIOError):
+            self.stream.socket._sock.recv(1)  # type: ignore[attr-defined] # a look that doesn't wait
+
+    async def end(self) -> None:
+        """See that the server has closed the connection."""
+        assert self._got == b""
+        with trio.fail_after(_PATIENCE):
+            assert not await self._more()
+
+
+class Server:
+    """A server on a disk that works when it is told to."""
+
+    def __init__(self, folder: Path, *, slow: bool = False) -> None:
+        self.worker = HeldWorker()
+        self.files = QuickFiles()
+        self.config = Config()
+        self.log: list[tuple[str, Level]] = []
+        chance = random.Random(0)
+        self.engine = SlowEngine(
+            START,
+            chance.randbytes,
+            chance.uniform,
+            folder,
+            wall=lambda: self.engine.now,
+            files=self.files,
+            make_worker=lambda: self.worker,
+        )
+        self.engine.slow = slow
+        self.state = State(self.config, self.engine, load(), time.perf_counter_ns, self._notice, self.engine)
+        listener = socket.create_server(("127.0.0.1", 0))
+        listener.setblocking(False)
+        self._streams: list[trio.SocketStream] = []
+        self._port = listener.getsockname()[1]
+        self.reactor = Reactor(self.state, [listener], lambda: self.engine.now)
+
+    def _notice(self, event: str, *, level: Level = "info", **details: object) -> None:
+        del details
+        self.log.append((event, level))
+
+    async def connect(self) -> Client:
+        stream = await trio.open_tcp_stream("127.0.0.1", self._port)
+        self._streams.append(stream)
+        return Client(stream)
+
+    async def fill(self, client: Client) -> None:
+        """Let the disk be full, and somebody be told so."""
+        self.files.space = 0
+        for _ in range(20):
+            await client.send("QPUT", "q", bytes(100_000))
+            await self.sync()
+            if (await client.line()).startswith(b"-MISCONF the disk that "):
+                break
+            await client.line()
+        self.files.fail["write"] = errno.ENOSPC
+
+    async def empty(self) -> None:
+        """Let there be space again, and the server look for it now."""
+        self.files.space = None
+        self.files.fail.clear()
+        journal_of(self.engine)._retry_at = 0
+        await (await self.connect()).send("PING")
+
+    async def close(self) -> None:
+        """Close all connections from the side of the clients."""
+        for stream in self._streams:
+            await stream.aclose()
+
+    async def loaded(self) -> Client:
+        """A connection to the server when it has loaded and has a queue `q`, on a disk that has done everything."""
+        client = await self.connect()
+        await client.send("QDECLARE", "q", "RETRYDELAY", "0")
+        await self.sync()
+        await client.read(b"+OK\r\n")
+        return client
+
+    def work(self, count: int = 1 << 30) -> None:
+        """Let the disk do some of its jobs, and wake the server."""
+        for _ in range(min(count, 1 << 30)):
+            if not self.worker.jobs:
+                break
+            self.worker.work_one()
+        self.worker.wake()
+
+    async def sync(self) -> None:
+        """Let the disk do all that comes."""
+        while True:
+            await trio.testing.wait_all_tasks_blocked(_QUIET)
+            if not self.worker.jobs:
+                return
+            self.work()
+
+
+@asynccontextmanager
+async def served(tmp_path: Path, *, slow: bool = False) -> AsyncIterator[Server]:
+    """A server that runs, and ends."""
+    server = Server(tmp_path / "journal", slow=slow)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(server.reactor.run)
+        try:
+            yield server
+        finally:
+            server.files.fail.clear()
+            server.reactor.stop(now=True)
+            await server.close()
+
+
+# -- answers wait ------------------------------------------------------------------------------------------------------
+
+
+async def test_an_answer_waits_until_it_is_safe(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        client = await server.loaded()
+        await client.send("QPUT", "q", "x", "ID", "one")
+        await client.silent()
+        assert recovered(tmp_path / "journal").image.queues[1].messages.keys() == {b"one"}
+        await server.sync()
+        await client.read(b"$3\r\none\r\n")
+
+
+async def test_an_answer_without_a_change_does_not_wait(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        client = await server.loaded()
+        assert await client.cmd("PING") == b"+PONG\r\n"
+        await client.send("QLEASE", "q")
+        await client.read(b"*0\r\n")
+        assert not server.worker.jobs
+
+
+async def test_what_others_could_tell_of_it_waits_too(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        client = await server.loaded()
+        other = await server.connect()
+        await client.send("QPUT", "q", "x")
+        await client.silent()
+        await other.send("QDEAD", "LEN", "q")
+        await other.silent()
+        await server.sync()
+        await other.read(b":0\r\n")
+
+
+async def test_a_connection_that_waits_goes_on_being_served_in_its_order(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        client = await server.loaded()
+        for number in range(3):
+            await client.send("QPUT", "q", "x", "ID", f"{number}")
+            await client.silent()
+            await client.send("PING", f"{number}")
+            await client.silent()
+        assert server.engine.stats(b"q").ready == 3
+        # The first sync is for the first batch only, the second for all others.
+        server.work(1)
+        await client.read(b"$1\r\n0\r\n$1\r\n0\r\n")
+        await client.silent()
+        await server.sync()
+        await client.read(b"$1\r\n1\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\n2\r\n")
+        await client.silent()
+
+
+async def test_each_answer_waits_for_its_own_batch_only(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        first = await server.loaded()
+        second = await server.connect()
+        await first.send("QPUT", "q", "x", "ID", "1")
+        await first.silent()
+        await second.send("QPUT", "q", "x", "ID", "2")
+        await second.silent()
+        server.work(1)
+        await first.read(b"$1\r\n1\r\n")
+        await second.silent()
+        await server.sync()
+        await second.read(b"$1\r\n2\r\n")
+
+
+@pytest.mark.parametrize("policy", ["everysec", "no"])
+async def test_under_another_policy_nothing_waits(tmp_path: Path, policy: str) -> None:
+    async with served(tmp_path) as server:
+        client = await server.loaded()
+        assert await client.cmd("CONFIG", "SET", "fsync", policy) == b"+OK\r\n"
+        await client.send("QPUT", "q", "x", "ID", "1")
+        await client.read(b"$1\r\n1\r\n")
+        assert recovered(tmp_path / "journal").image.queues[1].messages.keys() == {b"1"}
+
+
+async def test_a_change_of_the_policy_lets_answers_go(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        client = await server.loaded()
+        other = await server.connect()
+        await client.send("QPUT", "q", "x", "ID", "1")
+        await client.silent()
+        await other.send("CONFIG", "SET", "fsync", "no")
+        await other.read(b"+OK\r\n")
+        await client.read(b"$1\r\n1\r\n")
+
+
+async def test_what_is_pushed_waits_too(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        client = await server.loaded()
+        await client.send("QBIND", "topic", "q")
+        await server.sync()
+        await client.read(b":1\r\n")
+        listener = await server.connect()
+        await listener.send("SUBSCRIBE", "topic")
+        await listener.read(b"*3\r\n$9\r\nsubscribe\r\n$5\r\ntopic\r\n:1\r\n")
+        waiter = await server.connect()
+        await waiter.send("QLEASE", "q", "WAIT", "0")
+        await waiter.silent()
+        await client.send("PUBLISH", "topic", "event")
+        for one in (client, listener, waiter):
+            await one.silent()
+        await server.sync()
+        await client.read(b":2\r\n")
+        await listener.read(b"*3\r\n$7\r\nmessage\r\n$5\r\ntopic\r\n$5\r\nevent\r\n")
+        await waiter.read(b"*1\r\n*5\r\n$1\r\nq\r\n")
+
+
+# -- the end of a connection -------------------------------------------------------------------------------------------
+
+
+async def test_who_has_closed_its_side_gets_its_answer_first(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        client = await server.loaded()
+        await client.send("QPUT", "q", "x", "ID", "1")
+        await client.stream.send_eof()
+        await client.silent()
+        await server.sync()
+        await client.read(b"$1\r\n1\r\n")
+        await client.end()
+
+
+async def test_quit_is_the_last_answer(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        client = await server.loaded()
+        await client.send("QPUT", "q", "x", "ID", "1")
+        await client.send("QUIT")
+        await client.silent()
+        await server.sync()
+        await client.read(b"$1\r\n1\r\n+OK\r\n")
+        await client.end()
+
+
+async def test_what_was_leased_by_an_answer_that_never_left_goes_back(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        client = await server.loaded()
+        await client.send("QPUT", "q", "x", "ID", "1")
+        await server.sync()
+        await client.read(b"$1\r\n1\r\n")
+        leaver = await server.connect()
+        await leaver.send("QLEASE", "q")
+        await leaver.silent()
+        assert server.engine.stats(b"q").in_flight == 1
+        # Not in order, as when it crashes: there is no more that could be sent to it.
+        leaver.stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
+        await leaver.stream.aclose()
+        await server.sync()
+        stats = server.engine.stats(b"q")
+        assert (stats.ready, stats.in_flight, stats.delivered) == (1, 0, 0)
+
+
+async def test_a_stop_writes_everything_and_lets_the_answers_go(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        client = await server.loaded()
+        await client.send("QPUT", "q", "x", "ID", "1")
+        await client.silent()
+        server.reactor.stop()
+        await client.read(b"$1\r\n1\r\n")
+        await client.end()
+    assert recovered(tmp_path / "journal").image.queues[1].messages.keys() == {b"1"}
+
+
+# -- a disk that fails -------------------------------------------------------------------------------------------------
+
+
+async def test_a_failure_turns_the_answers_that_are_not_safe_into_errors(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        safe = await server.loaded()
+        unsafe, reader = await server.connect(), await server.connect()
+        await safe.send("QPUT", "q", "x", "ID", "1")
+        await safe.silent()
+        several = (encode("QPUT", "q", "x", "ID", "2"), encode("QMPUT", "q", "a", "b"), encode("PING"))
+        await unsafe.stream.send_all(b"".join(several))
+        await unsafe.silent()
+        await reader.send("QDEAD", "LEN", "q")
+        await reader.silent()
+        server.worker.work_one()
+        server.files.fail_once("sync", errno.EIO)
+        server.work(1)
+        await safe.read(b"$1\r\n1\r\n")
+        for _ in range(3):
+            line = await unsafe.line()
+            assert line.startswith(b"-MISCONF an fsync of the journal in ")
+            assert b"Input/output error" in line
+        assert (await reader.line()).startswith(b"-MISCONF ")
+        for one in (safe, unsafe, reader):
+            await one.silent()
+        assert ("the journal has failed", "error") in server.log
+
+
+async def test_after_a_failure_everything_can_be_read_and_nothing_changed(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        client = await server.loaded()
+        server.files.fail_once("sync", errno.EIO)
+        await client.send("QPUT", "q", "x")
+        await server.sync()
+        await client.line()
+        for words in (("QPUT", "q", "y"), ("QLEASE", "q"), ("QPURGE", "q"), ("QDECLARE", "r"), ("SAVE",)):
+            assert (await client.cmd(*words)).startswith(b"-MISCONF an fsync of the journal in "), words
+        assert await client.cmd("PING") == b"+PONG\r\n"
+        assert await client.cmd("QDEAD", "LEN", "q") == b":0\r\n"
+        assert await client.cmd("PUBLISH", "topic", "event") == b":0\r\n"
+        assert not server.worker.jobs
+
+
+async def test_after_a_failure_nothing_is_copied_into_a_bound_queue(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        client = await server.loaded()
+        await client.send("QBIND", "topic", "q")
+        await server.sync()
+        await client.read(b":1\r\n")
+        server.files.fail_once("sync", errno.EIO)
+        await client.send("QPUT", "q", "x")
+        await server.sync()
+        await client.line()
+        assert await client.cmd("PUBLISH", "topic", "event") == b":0\r\n"
+
+
+async def test_a_failure_ends_all_waits(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        client = await server.loaded()
+        waiter = await server.connect()
+        await waiter.send("QLEASE", "q", "WAIT", "0")
+        await waiter.silent()
+        server.files.fail_once("sync", errno.EIO)
+        await client.send("QDECLARE", "other")
+        await server.sync()
+        assert (await waiter.line()).startswith(b"-MISCONF ")
+        assert (await client.line()).startswith(b"-MISCONF ")
+
+
+async def test_a_full_disk_holds_answers_until_there_is_space(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        client = await server.loaded()
+        await server.fill(client)
+        await client.send("QPUT", "q", "x", "ID", "1")
+        await client.silent()
+        other = await server.connect()
+        assert (await other.cmd("QPUT", "q", "y")).startswith(b"-MISCONF the disk that ")
+        await server.empty()
+        await server.sync()
+        await client.read(b"$1\r\n1\r\n")
+        await other.send("QPUT", "q", "y", "ID", "2")
+        await server.sync()
+        await other.read(b"$1\r\n2\r\n")
+        assert ("the journal can be written again", "info") in server.log
+
+
+async def test_a_transaction_of_which_a_command_was_refused_is_not_run(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        client = await server.loaded()
+        assert await client.cmd("MULTI") == b"+OK\r\n"
+        other = await server.connect()
+        await server.fill(other)
+        before = server.engine.stats(b"q").enqueued
+        await other.send("QPUT", "q", "x", "ID", "1")
+        await other.silent()
+        assert (await client.cmd("QPUT", "q", "one")).startswith(b"-MISCONF the disk that ")
+        await server.empty()
+        await server.sync()
+        await other.read(b"$1\r\n1\r\n")
+        await client.cmd("QPUT", "q", "two")
+        assert (await client.cmd("EXEC")).startswith(b"-EXECABORT ")
+        assert server.engine.stats(b"q").enqueued == before + 1
+
+
+# -- SAVE --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", ["always", "everysec", "no"])
+async def test_save_waits_for_the_disk(tmp_path: Path, policy: str) -> None:
+    async with served(tmp_path) as server:
+        client = await server.loaded()
+        assert await client.cmd("CONFIG", "SET", "fsync", policy) == b"+OK\r\n"
+        await client.stream.send_all(encode("QPUT", "q", "x", "ID", "1") + encode("SAVE"))
+        await trio.testing.wait_all_tasks_blocked(_QUIET)
+        other = await server.connect()
+        if policy != "always":
+            await client.read(b"$1\r\n1\r\n")
+            assert await other.cmd("PING") == b"+PONG\r\n"
+        await client.silent()
+        await server.sync()
+        await client.read(b"$1\r\n1\r\n+OK\r\n" if policy == "always" else b"+OK\r\n")
+
+
+@pytest.mark.parametrize("policy", ["always", "no"])
+async def test_save_answers_if_everything_is_on_the_disk_already(tmp_path: Path, policy: str) -> None:
+    async with served(tmp_path) as server:
+        client = await server.loaded()
+        assert await client.cmd("CONFIG", "SET", "fsync", policy) == b"+OK\r\n"
+        await client.send("SAVE")
+        await server.sync()
+        await client.read(b"+OK\r\n")
+        assert await client.cmd("SAVE") == b"+OK\r\n"
+        assert await client.cmd("PING") == b"+PONG\r\n"
+
+
+async def test_save_tells_that_the_disk_has_failed(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        client = await server.loaded()
+        assert await client.cmd("CONFIG", "SET", "fsync", "no") == b"+OK\r\n"
+        await client.send("QPUT", "q", "x", "ID", "1")
+        await client.read(b"$1\r\n1\r\n")
+        server.files.fail_once("sync", errno.EIO)
+        await client.send("SAVE")
+        await server.sync()
+        assert (await client.line()).startswith(b"-MISCONF an fsync of the journal in ")
+
+
+# -- loading -----------------------------------------------------------------------------------------------------------
+
+
+async def test_while_it_loads(tmp_path: Path) -> None:
+    async with served(tmp_path, slow=True) as server:
+        client = await server.connect()
+        for words in (("PING",), ("QPUT", "q", "x"), ("SAVE",)):
+            assert await client.cmd(*words) == b"-LOADING respmq is loading the journal, 0 % of 0 bytes are read\r\n"
+        assert await client.cmd("ECHO", "x") == b"$1\r\n"
+        await client.read(b"x\r\n")
+        assert await client.cmd("MULTI") == b"+OK\r\n"
+        assert (await client.cmd("QDECLARE", "q")).startswith(b"-LOADING ")
+        assert (await client.cmd("EXEC")).startswith(b"-EXECABORT ")
+        server.engine.slow = False
+        await server.sync()
+        assert await client.cmd("PING") == b"+PONG\r\n"
+        await client.send("QDECLARE", "q")
+        await server.sync()
+        await client.read(b"+OK\r\n")
+
+
+async def test_a_stop_while_it_loads(tmp_path: Path) -> None:
+    async with served(tmp_path, slow=True) as server:
+        client = await server.connect()
+        assert (await client.cmd("PING")).startswith(b"-LOADING ")
+        server.reactor.stop()
+        await client.end()
+    assert list((tmp_path / "journal").glob("*.journal")) == []
