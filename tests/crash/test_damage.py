@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -130,11 +131,12 @@ def test_bits_flipped_in_the_middle_are_refused(history: History, tmp_path: Path
 
 
 def refused(data: Path, name: str, at: int, history: History) -> None:
-    """The server doesn't start, and says in which file, between which steps, and what to do."""
+    """The server doesn't start, and says in which file, between which steps, how much is lost, and what to do."""
     status, said = serve_to_end(data, *FLAGS)
     assert status > 0, f"it started with damage at {at}:\n{said}"
     assert "Traceback" not in said
     assert name in said
+    assert re.search(r"\d+ bytes", said), said
     assert "respmq check" in said
     begin = max((step.end for step in history.steps if step.end <= at), default=0)
     words = {word.strip(",.:;()") for word in said.split()}
