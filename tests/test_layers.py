@@ -44,6 +44,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "local": {"nursery", "api", "core", "engine", *BASICS},
     "worker": {"nursery", "api", "local", *BASICS},
     "calls": {"api", "core", "errors"},
+    "codegen": {"commands", "calls"},
     "client": {"version", "nursery", "api", "calls", "core", "resp", "errors"},
     "redis": {"api", "calls", "errors"},
     "testing": {"api", "local", "errors"},

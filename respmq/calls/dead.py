@@ -1,6 +1,6 @@
 """Commands on dead letters: QDEAD LIST to QDEAD PURGE.
 
-Written by codegen/generate.py from the command table: change that, then run it.
+Written by respmq/codegen/generate.py from the command table: change that, then run it.
 """
 
 from __future__ import annotations

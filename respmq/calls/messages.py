@@ -1,6 +1,6 @@
 """Commands on messages: QPUT to QDEL.
 
-Written by codegen/generate.py from the command table: change that, then run it.
+Written by respmq/codegen/generate.py from the command table: change that, then run it.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ class MessageCommands(Runner):
             error: What went wrong; kept with a dead letter.
 
         Raises:
-            QueueNotFoundError, InvalidNameError, InvalidRequestError, BrokerUnavailableError: see there.
+            QueueNotFoundError, InvalidNameError, TooBigError, InvalidRequestError, BrokerUnavailableError: see there.
         """
         return self._run_call(qnack(queue, lease, mode=mode, delay=delay, error=error))
 
@@ -401,7 +401,7 @@ class AsyncMessageCommands(AsyncRunner):
             error: What went wrong; kept with a dead letter.
 
         Raises:
-            QueueNotFoundError, InvalidNameError, InvalidRequestError, BrokerUnavailableError: see there.
+            QueueNotFoundError, InvalidNameError, TooBigError, InvalidRequestError, BrokerUnavailableError: see there.
         """
         return await self._run_call(qnack(queue, lease, mode=mode, delay=delay, error=error))
 

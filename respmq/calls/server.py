@@ -1,6 +1,6 @@
 """Commands on servers for tests: DEBUG ADVANCE.
 
-Written by codegen/generate.py from the command table: change that, then run it.
+Written by respmq/codegen/generate.py from the command table: change that, then run it.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import SplitResult, unquote, urlsplit
 
 import trio
@@ -38,7 +38,7 @@ class Address:
     path: str | None = None
     tls: ssl.SSLContext | None = None
     username: str | None = None
-    password: str | None = None
+    password: str | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         """As errors name it, without the password."""

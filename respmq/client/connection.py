@@ -111,8 +111,9 @@ class Connection:
 
     def __init__(self, stream: trio.abc.Stream, on_push: Callable[[Push], None]) -> None:
         self.ended = trio.Event()
-        #: Why it ended.
+        #: Why it ended, and whether by what the server did last: then nothing that it had sent was lost.
         self.reason = ""
+        self.orderly = False
         self._stream = stream
         self._on_push = on_push
         self._wire: Wire[Pending] = Wire()
@@ -159,6 +160,7 @@ class Connection:
                 self.end(reason_of(error))
                 return
             if not data:
+                self.orderly = not self.ended.is_set()
                 self.end("the broker closed the connection")
                 return
             try:

@@ -9,6 +9,7 @@ and that one is answered with nothing.
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import trio
@@ -58,6 +59,14 @@ class _WaitConnection:
         return True
 
 
+@dataclass
+class _Attempts:
+    """How often a lease was tried, and whether the broker may have answered one and the answer was lost."""
+
+    made: int = 0
+    lost: bool = False
+
+
 class Waits:
     """The connections for leases that wait.
 
@@ -85,24 +94,37 @@ class Waits:
             BrokerUnavailableError: the broker couldn't be reached for the client's timeout.
             BrokerError: the server answered with an error.
         """
+        attempts = _Attempts()
+        try:
+            return await self._lease(call, attempts)
+        except (trio.Cancelled, BrokerUnavailableError):
+            if attempts.lost:
+                self._sweep(call)
+            raise
+
+    async def _lease(self, call: Call[T], attempts: _Attempts) -> object:
         timeout = self._line.timeout
         deadline = trio.current_time() + (call.wait or 0)
-        attempt = 0
         while True:
             try:
                 await self._line.wait_ready()
                 connection = await self._take()
-                left = max(deadline - trio.current_time(), 0)
-                with trio.move_on_after(left + timeout):
-                    return await self._ask(connection, call, left)
-                trouble = "there was no answer"
             except (OSError, trio.TooSlowError, LineBrokenError) as error:
                 trouble = str(error)
+            else:
+                left = max(deadline - trio.current_time(), 0)
+                trouble = "there was no answer"
+                try:
+                    with trio.move_on_after(left + timeout):
+                        return await self._ask(connection, call, left)
+                except LineBrokenError as error:
+                    attempts.lost = True
+                    trouble = str(error)
             if trio.current_time() >= deadline + timeout:
                 msg = f"no answer to QLEASE from the broker at {self._line.address}: {trouble}"
                 raise BrokerUnavailableError(msg)
-            attempt += 1
-            await trio.sleep(pause_before(attempt))
+            attempts.made += 1
+            await trio.sleep(pause_before(attempts.made))
 
     def close(self) -> None:
         """End all connections."""
@@ -138,11 +160,20 @@ class Waits:
             with trio.move_on_after(_LAST_WORD, shield=True):
                 if not await own.finish():
                     await self._take_over(call, pending)
+                elif not own.connection.orderly:
+                    # It has broken meanwhile, perhaps before the answer came.
+                    await self._sweep(call).over()
             own.connection.end("the wait was cancelled")
         finally:
             self._leaving -= 1
             self._left.set()
             self._left = trio.Event()
+
+    def _sweep(self, call: Call[T]) -> Pending:
+        """Give back what a lease has taken whose answer was lost: the same REQID gets the same."""
+        sweep = Pending(call.words, resend=True, on_result=self._give_back)
+        self._line.submit(sweep)
+        return sweep
 
     async def _take_over(self, call: Call[T], pending: Pending) -> None:
         """Have the server answer a wait now; what has been leased is given back."""

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 _RECORDS_AT_ONCE = 200
 #: How much of what is live the journal may be before it is compacted.
 _GROWTH = 1.5
+#: The same on a full disk.
+_LEAST_GROWTH = 1.1
+#: After how many milliseconds what is live is found out again, though nothing seems to have happened.
+_LOOK_EVERY = 5_000
 #: Above how many times of that there is more done at a time, and how much more.
 _HURRY = 1.1
 _FAST = 8
@@ -77,6 +81,9 @@ class Compactor:
         #: How large the journal was when `_live_size` was found out, and how many times that a whole round made of it.
         self._total = self._live_size = 0
         self._waste = 1.0
+        self._learnt_from = 0
+        #: When that was, by the broker's time.
+        self._looked_at = 0
         #: The segment that was written to when this round began.
         self._end: int | None = None
         self._pace = 1
@@ -112,13 +119,14 @@ class Compactor:
                 self._drop(oldest, now)
                 continue
             large = self._is_too_large(now)
-            if journal.stuck:
-                # On a full disk there is room for what is little, which may be all that keeps a segment there.
-                large = 2 * journal.homes.size_of(oldest, now) < journal.space
+            if journal.full:
+                # There may be room for what is little, which may be all that keeps a segment there.
+                large = large and 2 * journal.homes.size_of(oldest, now) < journal.space
             if self._end is not None and oldest >= self._end:
                 # All that there was has been written again: smaller than this it doesn't become.
                 self._end = None
                 self._waste = max(1.0, self._total / max(self._live_size, 1))
+                self._learnt_from = self._live_size
                 large = False
             if not large and oldest >= self._through:
                 self._end = None
@@ -132,11 +140,17 @@ class Compactor:
 
     def _is_too_large(self, now: int) -> bool:
         total = sum(size for number, size in self._journal.sizes.items() if number not in self._dropping)
-        if self._journal.homes.shrunk or abs(total - self._total) > self._segment_size // 4:
+        grown = abs(total - self._total) > self._segment_size // 4
+        if self._journal.homes.shrunk or grown or now >= self._looked_at + _LOOK_EVERY:
             # It takes a look at everything, so not each time.
             self._total = total
+            self._looked_at = now
             self._live_size = self._journal.homes.live_size(now)
-        limit = _GROWTH * self._waste * self._live_size + self._segment_size
+        if self._live_size < self._learnt_from // 2:
+            # What was learnt was learnt of another state.
+            self._waste, self._learnt_from = 1.0, 0
+        growth = _LEAST_GROWTH if self._journal.full else _GROWTH * self._waste
+        limit = growth * self._live_size + self._segment_size
         self._pace = 1 if total < _HURRY * limit else _FAST
         return total > limit
 

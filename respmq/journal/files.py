@@ -46,15 +46,20 @@ class Files:
             view = view[written:]
             offset += written
 
-    def allocate(self, fd: int, offset: int, size: int) -> None:
-        """Set space aside, so that a write there can't fail for lack of it. The file grows by zeros."""
+    def allocate(self, fd: int, offset: int, size: int) -> bool:
+        """Set space aside, so that a write there can't fail for lack of it; the file grows by zeros.
+
+        Returns whether the file system can do that.
+        """
         if _allocate is None:
-            return
+            return False
         try:
             _allocate(fd, offset, size)
         except OSError as error:
             if error.errno not in _CANNOT_ALLOCATE:
                 raise
+            return False
+        return True
 
     def truncate(self, fd: int, size: int) -> None:
         """Cut a file."""

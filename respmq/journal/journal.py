@@ -87,6 +87,8 @@ class Journal:
         self._syncing = False
         #: How many segments are being trimmed and synced.
         self._retiring = 0
+        #: Whether the file system can set space aside, so that a write there can be trusted to find it.
+        self._sets_aside = True
         #: Who waits for the next sync that succeeds.
         self._waiters: list[Callable[[], None]] = []
         #: What is to be logged.
@@ -222,6 +224,11 @@ class Journal:
             self._full = False
 
     @property
+    def full(self) -> bool:
+        """Whether the disk had no room when it was last asked."""
+        return self._full
+
+    @property
     def space(self) -> int:
         """How many bytes can be written for sure."""
         return self._allocated - self._offset - self._told
@@ -335,7 +342,7 @@ class Journal:
             return True
         for step in (max(missing, self._step), missing):
             try:
-                self.files.allocate(self._fd, self._allocated, step)
+                self._sets_aside = self.files.allocate(self._fd, self._allocated, step)
             except OSError as error:
                 if error.errno not in NO_SPACE:
                     self._fail(f"can't set space aside in {self.folder}: {error.strerror}")
@@ -389,9 +396,10 @@ class Journal:
             self.files.write(self._fd, batch, self._offset)
         except OSError as error:
             self._cut()
-            if error.errno in NO_SPACE and self._full and self.failure is None:
+            if error.errno in NO_SPACE and (self._full or not self._sets_aside) and self.failure is None:
                 # Those who put were told before. What is refused although it was set aside is another matter.
                 self._waiting = batch
+                self._full = True
                 return
             self._fail(f"writing to the journal in {self.folder} failed: {error.strerror}")
             return

@@ -127,8 +127,11 @@ async def _refresh(connection: Any) -> None:
     # Two turns of the loop: one sees that the connection has ended, the next one tells it.
     for _ in range(2):
         await asyncio.sleep(0)
+    # A reset, unlike an orderly end, redis-py doesn't notice before it reads.
+    reader: asyncio.StreamReader | None = getattr(connection, "_reader", None)
+    broken = reader is not None and reader.exception() is not None
     try:
-        if not await can_read():
+        if not broken and not await can_read():
             return
     except (redis.ConnectionError, redis.TimeoutError, OSError):
         LOG.debug("a connection of the pool has broken")

@@ -86,6 +86,7 @@ def test_a_context_is_for_tls_only() -> None:
 def test_how_an_address_is_shown() -> None:
     assert str(Address(host="::1", port=1, password="secret")) == "[::1]:1"
     assert str(Address(path="/run/x", password="secret")) == "/run/x"
+    assert "secret" not in repr(Address(password="secret"))
 
 
 # -- passwords

@@ -20,6 +20,7 @@ from respmq import (
 )
 from respmq.client import line
 from respmq.client.line import pause_before
+from tests.support.checkpoints import cancel_everywhere
 from tests.support.control import Control, eventually
 from tests.support.proxy import Direction, Proxy
 
@@ -416,3 +417,34 @@ async def test_a_server_that_still_reads_its_journal_is_waited_for() -> None:
             async with Client("127.0.0.1", port, timeout=0.1):
                 pass
         nursery.cancel_scope.cancel()
+
+
+async def test_a_lease_that_is_cancelled_when_its_connection_breaks_leaves_nothing_leased(
+    far: Client, proxy: Proxy, control: Control
+) -> None:
+    """Its answer is lost, so only its REQID tells what it had leased."""
+    await far.declare_queue("jobs")
+    await far.qmput("jobs", "a", "b")
+
+    async def nothing_leased() -> bool:
+        return await control.stat("jobs", "in_flight") == 0
+
+    for wait in (None, 60):
+        runs = 0
+        proxy.cut_after("to client", 0)
+        async for cancelled in cancel_everywhere(partial(far.lease, "jobs", count=2, wait=wait)):
+            runs += 1
+            if cancelled:
+                await eventually(nothing_leased, "nothing is leased")
+                await ready_again(far)
+                proxy.cut_after("to client", 0)
+        assert runs > 5
+        proxy.cut_after("to client", 1 << 30)
+        found = await far.qpeek("jobs", state="LEASED")
+        # What an earlier run had taken may have been on its way back yet.
+        assert {message.attempt for message in found} == {1}
+        for message in found:
+            assert message.lease is not None
+            assert await far.nack("jobs", message.lease, release=True)
+        await eventually(nothing_leased, "nothing is leased")
+        assert [message.attempt for message in await far.qpeek("jobs")] == [0, 0]

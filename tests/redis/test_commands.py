@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from codegen import table
 from respmq import (
     BrokerError,
     BrokerStats,
@@ -29,6 +28,7 @@ from respmq import (
     QueueStats,
     WrongPasswordError,
 )
+from respmq.codegen import table
 from respmq.redis import AsyncRespMQ, RespMQ
 from tests.redis.conftest import KINDS, make
 from tests.support import Connect, ServerProcess, start_server

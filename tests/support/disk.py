@@ -62,13 +62,13 @@ class FailingFiles(Files):
         self._call("write")
         super().write(fd, data, offset)
 
-    def allocate(self, fd: int, offset: int, size: int) -> None:
+    def allocate(self, fd: int, offset: int, size: int) -> bool:
         self._call("allocate")
         if self.space is not None:
             if self.space < size:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             self.space -= size
-        super().allocate(fd, offset, size)
+        return super().allocate(fd, offset, size)
 
     def truncate(self, fd: int, size: int) -> None:
         self._call("truncate")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import struct
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -76,6 +78,9 @@ class Proxy:
                     nursery.start_soon(self._pass, server, client, "to client")
             finally:
                 self._links.discard(link)
+        if link.cancelled_caught:
+            # An orderly end would say that nothing was lost on the way; this is a reset.
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     async def _pass(self, source: trio.SocketStream, sink: trio.SocketStream, direction: Direction) -> None:
         try:

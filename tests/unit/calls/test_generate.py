@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from codegen import generate, table
-from codegen.module import NOTICE
 from respmq.calls import queues
 from respmq.calls.methods import AsyncCommands, Commands
+from respmq.codegen import generate, table
+from respmq.codegen.module import NOTICE
 from respmq.commands.flags import FLAGS
 
 SPECS = table.specs()
@@ -49,11 +49,11 @@ def test_check_finds_what_is_out_of_date(copy: Path, capsys: pytest.CaptureFixtu
 
 def test_other_arguments_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert generate.main(["--help"]) == 2
-    assert "usage: python -m codegen.generate [--check]" in capsys.readouterr().err
+    assert "usage: python -m respmq.codegen.generate [--check]" in capsys.readouterr().err
 
 
 def test_no_command_of_our_own_is_left_out() -> None:
-    """A new command has to be entered in codegen/table.py, or be one that Redis has."""
+    """A new command has to be entered in respmq/codegen/table.py, or be one that Redis has."""
     redis_has = {"topic": {"PUBLISH", "SPUBLISH", "SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE"}}
     for name, spec in SPECS.items():
         ours = spec.group in {"queue", "message", "dead letter", "consumer", "exchange"} or name.startswith("Q")

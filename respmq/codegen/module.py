@@ -6,16 +6,16 @@ import re
 import textwrap
 from typing import TYPE_CHECKING
 
-from codegen.arguments import Argument, arguments
-from codegen.table import MODULES, RESULTS, STATS, WITHOUT_METHODS, Result, resend, specs
 from respmq import errors
+from respmq.codegen.arguments import Argument, arguments
+from respmq.codegen.table import MODULES, RESULTS, STATS, WITHOUT_METHODS, Result, resend, specs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from respmq.commands.spec import Spec
 
-NOTICE = "Written by codegen/generate.py from the command table: change that, then run it."
+NOTICE = "Written by respmq/codegen/generate.py from the command table: change that, then run it."
 _WIDTH = 120
 
 #: Names that a module may need, and where they come from.

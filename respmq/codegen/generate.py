@@ -1,4 +1,4 @@
-"""Writes respmq/calls/ from the command table: `python -m codegen.generate`, or with `--check` only compares.
+"""Writes respmq/calls/ from the command table: `python -m respmq.codegen.generate`, or with `--check` only compares.
 
 For each command of the broker's own, a function that makes the `Call`, and a method of the same name for clients that
 block (`Commands`) and for clients that are awaited (`AsyncCommands`). `--check` changes nothing and exits with status 1
@@ -10,10 +10,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from codegen.module import NOTICE, methods_module, module
-from codegen.table import MODULES
+from respmq.codegen.module import NOTICE, methods_module, module
+from respmq.codegen.table import MODULES
 
-CALLS = Path(__file__).resolve().parent.parent / "respmq" / "calls"
+CALLS = Path(__file__).resolve().parent.parent / "calls"
 
 
 def generated() -> dict[Path, str]:
@@ -34,14 +34,14 @@ def stale() -> list[Path]:
 def main(arguments: list[str]) -> int:
     """Write the files, or compare them; returns the exit status."""
     if arguments not in ([], ["--check"]):
-        print("usage: python -m codegen.generate [--check]", file=sys.stderr)
+        print("usage: python -m respmq.codegen.generate [--check]", file=sys.stderr)
         return 2
     paths = stale()
     wanted = generated()
     for path in paths:
         shown = f"respmq/calls/{path.name}"
         if arguments:
-            print(f"{shown} is out of date, run: python -m codegen.generate", file=sys.stderr)
+            print(f"{shown} is out of date, run: python -m respmq.codegen.generate", file=sys.stderr)
         elif path in wanted:
             path.write_text(wanted[path], encoding="utf-8")
             print(f"wrote {shown}")
