@@ -75,6 +75,7 @@ def repeat_answered(ledger: Ledger, conn: Conn, reqid: bytes) -> None:
         live = {entry.token: entry for entry in ledger.of(Phase.LEASED) if entry.reqid == reqid}
     queue = next(iter(live.values())).queue
     for message in _lease(conn, Request(queue, reqid, 1)):
+        assert message.token in live, f"answered with a lease that the request had not taken: {message}"
         entry = live.pop(message.token)
         assert (entry.attempt, entry.deadline) == (message.attempt, message.deadline), f"{entry}, {message}"
     assert not live, f"not answered again: {live}"

@@ -111,6 +111,24 @@ def test_a_lease_ends_when_it_would_have_ended(end: End, data: Path) -> None:
 
 
 @ENDS
+def test_a_lease_that_has_ended_can_be_acked_while_nobody_has_its_message(end: End, data: Path) -> None:
+    """The work is done, the restart doesn't make it be done again; nor is it nacked or touched by a stale token."""
+    with serve(data, *VIRTUAL) as server, Conn(server.port) as conn:
+        conn.ok("QDECLARE", "q", "ACKTIMEOUT", "10s", "RETRYDELAY", "1h", "MAXRETRYDELAY", "1h")
+        put_all(conn, "q", ["1", "2"])
+        tokens = [found.lease for found in lease(conn, "q", "COUNT", 2)]
+        advance(conn, "10s")
+        end(server)
+    with serve(data, *VIRTUAL) as server, Conn(server.port) as conn:
+        assert conn.integer("QTOUCH", "q", *tokens) == 0
+        assert conn.integer("QNACK", "q", tokens[0]) == 0
+        assert conn.integer("QACK", "q", tokens[0]) == 1
+        advance(conn, "1h")
+        assert lease_one(conn, "q").body == b"2"
+        assert conn.integer("QACK", "q", tokens[1]) == 0
+
+
+@ENDS
 def test_a_resent_qlease_has_its_answer_after_the_restart(end: End, data: Path) -> None:
     """The same REQID: the leases that are still live, with their tokens, and nothing new."""
     with serve(data) as server, Conn(server.port) as conn:
