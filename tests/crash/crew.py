@@ -31,6 +31,7 @@ class Crew:
         self._port = port
         self._seed = seed
         self._killing = threading.Event()
+        self._dead = threading.Event()
         self._threads: list[threading.Thread] = []
 
     def start(self, producers: int = 3, workers: int = 4, consumers: int = 1) -> None:
@@ -51,7 +52,8 @@ class Crew:
         self._killing.set()
 
     def join(self) -> None:
-        """Wait for all; raises the first fault that one met."""
+        """Wait for all, after the server is dead; raises the first fault that one met."""
+        self._dead.set()
         for thread in self._threads:
             thread.join(30)
             assert not thread.is_alive()
@@ -62,7 +64,8 @@ class Crew:
         try:
             with Conn(self._port) as conn:
                 step = kind(self.ledger, conn, dice)
-                while not self._killing.is_set():
+                # To the end: a consumer that leaves a server that lives gives its leases back.
+                while not self._dead.is_set():
                     step()
         except (ClosedError, ConnectionError) as error:
             if not self._killing.is_set():

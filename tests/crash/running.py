@@ -54,10 +54,11 @@ def loaded(server: ServerProcess) -> ServerProcess:
     try:
         with Conn(server.port) as conn:
             wait_until(lambda: not is_loading(conn), "it has read its journal")
-    except BaseException as error:
+    except (ClosedError, ConnectionError) as error:
+        status = server.wait()
+        raise StartError(f"it ended with {status} while it read its journal:\n{server.log}") from error
+    except BaseException:
         server.kill()
-        if isinstance(error, (ClosedError, ConnectionError)):
-            raise StartError(f"it ended while it read its journal:\n{server.log}") from error
         raise
     return server
 
