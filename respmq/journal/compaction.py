@@ -32,6 +32,8 @@ _RECORDS_AT_ONCE = 200
 _GROWTH = 1.5
 #: The same on a full disk.
 _LEAST_GROWTH = 1.1
+#: The promise. Only if what a whole round has written again is nearly as much it may be more, or there would be no end.
+_MOST_GROWTH = 2.0
 #: After how many milliseconds what is live is found out again, though nothing seems to have happened.
 _LOOK_EVERY = 5_000
 #: Above how many times of that there is more done at a time, and how much more.
@@ -149,7 +151,10 @@ class Compactor:
         if self._live_size < self._learnt_from // 2:
             # What was learnt was learnt of another state.
             self._waste, self._learnt_from = 1.0, 0
-        growth = _LEAST_GROWTH if self._journal.full else _GROWTH * self._waste
+        # What was measured while much was written is too high: it may not lead beyond what is promised.
+        growth = min(_GROWTH * self._waste, max(_MOST_GROWTH, _LEAST_GROWTH * self._waste))
+        if self._journal.full:
+            growth = _LEAST_GROWTH
         limit = growth * self._live_size + self._segment_size
         self._pace = 1 if total < _HURRY * limit else _FAST
         return total > limit
