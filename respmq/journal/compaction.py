@@ -32,8 +32,6 @@ _RECORDS_AT_ONCE = 200
 _GROWTH = 1.5
 #: The same on a full disk.
 _LEAST_GROWTH = 1.1
-#: The promise. Only if what a whole round has written again is nearly as much it may be more, or there would be no end.
-_MOST_GROWTH = 2.0
 #: After how many milliseconds what is live is found out again, though nothing seems to have happened.
 _LOOK_EVERY = 5_000
 #: Above how many times of that there is more done at a time, and how much more.
@@ -80,12 +78,13 @@ class Compactor:
         #: How many segments were deleted so far; those below `_through` are to be, whatever is in them.
         self.dropped = 0
         self._through = 0
-        #: How large the journal was when `_live_size` was found out, and how many times that a whole round made of it.
-        self._total = self._live_size = 0
-        self._waste = 1.0
-        self._learnt_from = 0
-        #: When that was, by the broker's time.
-        self._looked_at = 0
+        #: How large the journal was when `_live_size` was found out, and when that was, by the broker's time.
+        self._total = self._live_size = self._looked_at = 0
+        #: Bytes that were written again; what `_foreign` and `_live_size` were when the last round began (None: there
+        #: was none).
+        self._carried = 0
+        self._mark: int | None = None
+        self._live_at_mark = 0
         #: The segment that was written to when this round began.
         self._end: int | None = None
         self._pace = 1
@@ -125,16 +124,16 @@ class Compactor:
                 # There may be room for what is little, which may be all that keeps a segment there.
                 large = large and 2 * journal.homes.size_of(oldest, now) < journal.space
             if self._end is not None and oldest >= self._end:
-                # All that there was has been written again: smaller than this it doesn't become.
+                # All that there was has been written again.
                 self._end = None
-                self._waste = max(1.0, self._total / max(self._live_size, 1))
-                self._learnt_from = self._live_size
-                large = False
+            large = large and (self._end is not None or self._is_worth_it())
             if not large and oldest >= self._through:
                 self._end = None
                 return
             if self._end is None:
                 self._end = max(journal.sizes)
+                self._mark = self._foreign
+                self._live_at_mark = self._live_size
             self._reading = True
             path = segment_path(journal.folder, oldest)
             journal.read(partial(Segment, path, oldest), self._begin)
@@ -148,25 +147,34 @@ class Compactor:
             self._total = total
             self._looked_at = now
             self._live_size = self._journal.homes.live_size(now)
-        if self._live_size < self._learnt_from // 2:
-            # What was learnt was learnt of another state.
-            self._waste, self._learnt_from = 1.0, 0
-        # What was measured while much was written is too high: it may not lead beyond what is promised.
-        growth = min(_GROWTH * self._waste, max(_MOST_GROWTH, _LEAST_GROWTH * self._waste))
-        if self._journal.full:
-            growth = _LEAST_GROWTH
+        growth = _LEAST_GROWTH if self._journal.full else _GROWTH
         limit = growth * self._live_size + self._segment_size
         self._pace = 1 if total < _HURRY * limit else _FAST
         return total > limit
+
+    @property
+    def _foreign(self) -> int:
+        """How many bytes were written so far that were not written again."""
+        return self._journal.written_size - self._carried
+
+    def _is_worth_it(self) -> bool:
+        """Whether the journal can be smaller than the last round has left it: else rounds would have no end."""
+        if self._mark is None:
+            return True
+        news = self._foreign - self._mark
+        return news > min(self._segment_size // 2, self._total // 10) or self._live_size < 0.9 * self._live_at_mark
 
     def step(self, now: int) -> None:
         """Do a little, at the broker's time."""
         if self._steps is None or self._journal.waiting or self._journal.failure:
             return
         for _ in range(self._pace):
+            before = self._journal.told
             try:
                 next(self._steps)
+                self._carried += self._journal.told - before
             except StopIteration:
+                self._carried += self._journal.told - before
                 self._steps = None
                 self._drop(self._emptied, now)
                 self.look(now)

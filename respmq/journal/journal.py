@@ -91,6 +91,8 @@ class Journal:
         self._sets_aside = True
         #: Who waits for the next sync that succeeds.
         self._waiters: list[Callable[[], None]] = []
+        #: How many bytes were written by this process.
+        self.written_size = 0
         #: What is to be logged.
         self.warnings: list[str] = []
         #: A batch that found no space, and is written as soon as there is some.
@@ -159,10 +161,10 @@ class Journal:
         """How many bytes puts may add before `make_room` has to be asked; none once the journal has failed."""
         if self.failure is not None:
             return 0
-        return max(0, self._allocated - self._offset - self._told - self._reserve)
+        return max(0, self._allocated - self._offset - self.told - self._reserve)
 
     @property
-    def _told(self) -> int:
+    def told(self) -> int:
         """Bytes that are to be written already."""
         return sum(map(len, self.encoder.records))
 
@@ -174,7 +176,7 @@ class Journal:
         """
         if self.failure is not None:
             raise PersistenceError(self.failure)
-        if self.room < size and not self._allocate(self._told + size + self._reserve):
+        if self.room < size and not self._allocate(self.told + size + self._reserve):
             if self.failure is not None:
                 raise PersistenceError(self.failure)
             msg = (
@@ -196,16 +198,17 @@ class Journal:
             self._waiting += batch
         else:
             self._write(batch)
-        if self._offset > self._segment_size and self._retiring < _RETIRING and not self._waiting and not self.failure:
-            # Behind the batch and not before it: each message's home is the segment that was written to then.
-            self._roll()
+        # Behind the batch and not before it: each message's home is the segment that was written to then.
+        self._roll_if_due()
 
     def finish(self) -> None:
         """Take note of what was done in the background."""
         self._worker.finish()
 
     def every_second(self) -> None:
-        """Sync, if that is the policy, and see whether there is space again."""
+        """Sync, if that is the policy, and begin a new segment, if the last one had to grow for a while."""
+        if not self.dirty:
+            self._roll_if_due()
         if self._policy == "everysec":
             self._sync()
 
@@ -231,7 +234,7 @@ class Journal:
     @property
     def space(self) -> int:
         """How many bytes can be written for sure."""
-        return self._allocated - self._offset - self._told
+        return self._allocated - self._offset - self.told
 
     @property
     def is_durable(self) -> bool:
@@ -308,6 +311,10 @@ class Journal:
         self.homes.begin(number)
         self._worker.submit(lambda: self.files.sync_folder(self.folder), self._done)
         self.preamble()
+
+    def _roll_if_due(self) -> None:
+        if self._offset > self._segment_size and self._retiring < _RETIRING and not self._waiting and not self.failure:
+            self._roll()
 
     def _roll(self) -> None:
         old, end = self._fd, self._offset
@@ -404,6 +411,7 @@ class Journal:
             self._fail(f"writing to the journal in {self.folder} failed: {error.strerror}")
             return
         self._offset += len(batch)
+        self.written_size += len(batch)
         self._allocated = max(self._allocated, self._offset)
         self.sizes[self.homes.segment] = self._offset
         self._written = self.sequence

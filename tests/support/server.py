@@ -21,6 +21,9 @@ STOP_DEADLINE = 30.0
 _LISTENING = re.compile(r"^Listening on (?:unix:(?P<path>.+)|(?P<host>\[[^\]]+\]|[^\s:]+):(?P<port>\d+))$")
 _LIMITED = 'ulimit -n "$0" && exec "$@"'
 
+#: How a user starts it.
+PROGRAM = (sys.executable, "-m", "respmq")
+
 
 class StartError(AssertionError):
     """The server ended, or said nothing, where `Listening on ...` was due."""
@@ -36,8 +39,9 @@ class ServerProcess:
         env: Mapping[str, str] | None = None,
         listeners: int = 1,
         nofile: int | None = None,
+        program: Sequence[str] = PROGRAM,
     ) -> None:
-        command = [sys.executable, "-m", "respmq", "serve", *flags]
+        command = [*program, "serve", *flags]
         if nofile is not None:
             command = ["sh", "-c", _LIMITED, str(nofile), *command]
         self.lines: list[str] = []
@@ -169,20 +173,25 @@ class ServerProcess:
 
 
 def start_server(
-    *flags: str, env: Mapping[str, str] | None = None, listeners: int = 1, nofile: int | None = None
+    *flags: str,
+    env: Mapping[str, str] | None = None,
+    listeners: int = 1,
+    nofile: int | None = None,
+    program: Sequence[str] = PROGRAM,
 ) -> ServerProcess:
     """Start a server on a free port (unless the flags name one) and return once it says that it listens.
 
-    `listeners` is how many `Listening on ...` lines to wait for, `nofile` a limit of open files for it.
+    `listeners` is how many `Listening on ...` lines to wait for, `nofile` a limit of open files for it, `program` what
+    is run instead of `python -m respmq`.
     """
     port = () if "--port" in flags else ("--port", "0")
-    return ServerProcess([*port, *flags], env=env, listeners=listeners, nofile=nofile)
+    return ServerProcess([*port, *flags], env=env, listeners=listeners, nofile=nofile, program=program)
 
 
 def run_to_end(*flags: str, timeout: float = STOP_DEADLINE) -> tuple[int, str]:
     """Start a server that is expected to refuse; its exit status and everything that it printed."""
     done = subprocess.run(
-        [sys.executable, "-m", "respmq", "serve", *flags],
+        [*PROGRAM, "serve", *flags],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         capture_output=True,
