@@ -140,11 +140,11 @@ def test_acks_make_room(disk: Callable[[Path], contextlib.AbstractContextManager
     with disk(tmp_path) as small, Conn(small.server.port) as conn:
         conn.ok("QDECLARE", "q", "DEDUPE", 0)
         for _ in range(2):
-            ids = fill(conn)
-            assert len(ids) > 100
+            fill(conn)
             while found := lease(conn, "q", "COUNT", 50):
                 assert conn.integer("QACK", "q", *(one.lease for one in found)) == len(found)
-            wait_until(lambda: not isinstance(conn.cmd("QPUT", "q", "again"), Error), "a put succeeds")
+            for _ in range(100):
+                wait_until(lambda: not isinstance(conn.cmd("QPUT", "q", BODY), Error), "a put succeeds")
         assert "Traceback" not in small.server.log
 
 
