@@ -148,9 +148,11 @@ class Recovery:
         damage = segment.damage
         if damage is None:
             return
-        due = segment.due
+        # Of two segments that were begun within one fsync, names may be on the disk without what is in them.
+        empty = damage.torn and not segment.end
+        due = self.sequence + 1 if empty else segment.due
         torn = damage.torn and segment.number == self._numbers[-1]
-        if not torn and segment.end and self._was_never_synced(due, place):
+        if not torn and (segment.end or empty) and self._was_never_synced(due, place):
             torn = True
             self.cut = self._numbers[place + 1 :]
         if torn:
