@@ -135,18 +135,24 @@ def main() -> None:
     """Import what a server needs, then fork and wait as asked."""
     for module in _MODULES:
         importlib.import_module(module)
+    servers: set[int] = set()
     for line in sys.stdin:
         request = json.loads(line)
         if "flags" in request:
             pid = os.fork()
             if pid == 0:
                 _become_server(request["flags"], request["log"])
+            servers.add(pid)
             answer = pid
         else:
             pid, status = os.waitpid(request["wait"], 0 if request["block"] else os.WNOHANG)
+            servers.discard(pid)
             answer = _RUNNING if pid == 0 else os.waitstatus_to_exitcode(status)
         sys.stdout.write(f"{answer}\n")
         sys.stdout.flush()
+    # Whoever asked is gone, perhaps by force: nobody else would end them.
+    for pid in servers:
+        os.kill(pid, signal.SIGKILL)
 
 
 def _become_server(flags: Sequence[str], log: str) -> None:
