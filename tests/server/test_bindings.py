@@ -20,6 +20,7 @@ from tests.support import (
     bodies,
     counts,
     dead_bodies,
+    dead_letters,
     deliveries,
     lease,
     lease_one,
@@ -304,10 +305,11 @@ def test_a_chain_of_copies_ends(virtual_server: ServerProcess, connect: Connect,
         assert stat(virtual, name, "ready") == size
     originals: list[bytes] = []
     for name in names:
-        for found in virtual.array("QDEAD", "LIST", name, "COUNT", 100 * size):
-            fields = as_dict(found)
-            if b"topic" not in as_dict(fields[b"headers"]):
-                originals.append(as_bytes(fields[b"id"]))
+        originals += [
+            as_bytes(fields[b"id"])
+            for fields in dead_letters(virtual, name)
+            if b"topic" not in as_dict(fields[b"headers"])
+        ]
     announced = [one.body for one in lease(virtual, queue, "COUNT", 100 * size)]
     assert len(originals) == len(set(originals)) == len(announced) <= 2 * size + 1
     assert all(any(message_id in body for body in announced) for message_id in originals[:50])

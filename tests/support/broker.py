@@ -115,8 +115,12 @@ def peeked_bodies(conn: Conn, queue: str, count: int = 1000) -> list[bytes]:
 
 def dead_bodies(conn: Conn, queue: str) -> list[bytes]:
     """The bodies of the dead letters, oldest first."""
-    letters = pages(lambda offset: dead(conn, queue, "COUNT", 1000, "OFFSET", offset))
-    return [as_bytes(found[b"body"]) for found in letters]
+    return [as_bytes(found[b"body"]) for found in dead_letters(conn, queue)]
+
+
+def dead_letters(conn: Conn, queue: str) -> list[dict[bytes, Value]]:
+    """All dead letters, oldest first."""
+    return pages(lambda offset: dead(conn, queue, "COUNT", 1000, "OFFSET", offset))
 
 
 def is_null(value: Value) -> bool:
