@@ -63,13 +63,20 @@ class PlainQueue(RestorableQueue):
         """`ack` of one lease each, while nobody keeps account of leases; returns the count of each."""
         pop = self.leases.standard.pop
         discard = self._discard
-        messages = [pop(token, None) for token in tokens]
-        done = [message for message in messages if message is not None]
+        done: list[Message] = []
+        stale: list[int] = []
+        for place, token in enumerate(tokens):
+            message = pop(token, None)
+            if message is None:
+                stale.append(place)
+            else:
+                done.append(message)
         if done and self._hub.recorder is not None:
             self._hub.recorder.acked(self, done)
         for message in done:
             discard(message)
         self.acked += len(done)
-        if len(done) == len(tokens):
-            return [1] * len(done)
-        return [self.ack((token,)) if message is None else 1 for token, message in zip(tokens, messages, strict=True)]
+        counts = [1] * len(tokens)
+        for place in stale:
+            counts[place] = self.ack((tokens[place],))
+        return counts

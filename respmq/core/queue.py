@@ -74,7 +74,7 @@ class Queue(Stock):
         hub = self._hub
         now = hub.now
         name, live, append, make_id = self.name, self.live, self._line.append, self.id_maker.make
-        messages: list[Message] = []
+        ids: list[bytes] = []
         order = self._entered
         for body in bodies:
             id = make_id(now)
@@ -83,18 +83,18 @@ class Queue(Stock):
             message.order = order
             live[id] = message
             append(message)
-            messages.append(message)
+            ids.append(id)
         self._entered = order
         self.bytes += size
-        count = len(messages)
+        count = len(ids)
         hub.used += size + count * MESSAGE_OVERHEAD
         self.enqueued += count
         self.ready += count
         if hub.recorder is not None:
-            hub.recorder.stored_plain(self, messages)
+            hub.recorder.stored_plain(self, [live[id] for id in ids])
         if self.takers:
             hub.agenda[self] = None
-        return [message.id for message in messages]
+        return ids
 
     def put_many(self, bodies: tuple[bytes, ...]) -> list[bytes]:
         """Store all of `bodies` and return their ids.

@@ -256,14 +256,16 @@ class Stock:
         """A message that is in no structure but `live` any more is gone for good."""
         message.state = GONE
         del self.live[message.id]
-        size = len(message.body) if message.extra is None else message.size
+        # A stale entry in a heap may hold the message for a while: not its body.
+        size = len(message.body)
+        if message.extra is not None:
+            size = message.size
+            message.extra = None
+        message.body = b""
         self.bytes -= size
         self._hub.used -= size + MESSAGE_OVERHEAD
         if message.surplus:
             self._add_surplus(message, -message.surplus)
-        # A stale entry in a heap may hold the message for a while: not its body.
-        message.body = b""
-        message.extra = None
 
     # -- the whole of it as data ---------------------------------------------------------------------------------------
 
