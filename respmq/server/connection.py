@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 #: How much is read at once. More from a client that has sent as much, since the room for it has to be made each time;
 #: not more than that, so that nobody who sends without end keeps the others waiting.
 READ_SIZE = 16 * 1024
-FLOOD_SIZE = 64 * 1024
+FLOOD_SIZE = 32 * 1024
 
 #: How many bytes a client that waits for an answer may send ahead before the server stops reading.
 _AHEAD = 1 << 20
