@@ -10,11 +10,11 @@ from respmq.commands.context import Context
 from respmq.commands.registry import command, container
 from respmq.commands.replies import ANY, INTEGER, MAP, NOTHING, OK, VERBATIM
 from respmq.errors import InvalidRequestError
-from respmq.resp.writer import Verbatim
+from respmq.resp.values import Verbatim
 from respmq.version import __version__
 
 if TYPE_CHECKING:
-    from respmq.resp.writer import Answer
+    from respmq.resp.values import Answer
 
 container("SLOWLOG", summary="A container for commands on the log of slow commands.", group="server")
 container("LATENCY", summary="A container for commands that exporters ask; nothing is recorded.", group="server")

@@ -10,10 +10,10 @@ from respmq.commands.describe import shown_name
 from respmq.commands.registry import command, container
 from respmq.commands.replies import ANY, BULK_OR_NULL, INTEGER, OK, VERBATIM
 from respmq.errors import InvalidRequestError, UnblockedError, quote
-from respmq.resp.writer import Status, Verbatim
+from respmq.resp.values import Status, Verbatim
 
 if TYPE_CHECKING:
-    from respmq.resp.writer import Answer
+    from respmq.resp.values import Answer
 
 container("CLIENT", summary="A container for commands on connections.", group="connection")
 

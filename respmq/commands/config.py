@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from respmq.config import Config
-    from respmq.resp.writer import Answer
+    from respmq.resp.values import Answer
 
 container("CONFIG", summary="A container for commands on the server's settings.", group="server")
 

@@ -11,10 +11,10 @@ from respmq.commands.context import Context
 from respmq.commands.registry import command
 from respmq.commands.replies import ANY, BULK, BULKS, MAP, OK, STATUS
 from respmq.errors import InvalidRequestError, NoAuthError, NoProtocolError
-from respmq.resp.writer import Status
+from respmq.resp.values import Status
 
 if TYPE_CHECKING:
-    from respmq.resp.writer import Answer
+    from respmq.resp.values import Answer
 
 _DEFAULT_USER = b"default"
 _FIRST_WORDS = ("noscript", "loading", "stale", "fast", "no_auth", "allow_busy")

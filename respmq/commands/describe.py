@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from respmq.commands.arguments import Choice, Kind, Pair, Several
 from respmq.commands.flags import acl_categories, shown_flags
 from respmq.commands.spec import Parameter, parameter_usage, value_name
-from respmq.resp.writer import ItemSet, Status, Statuses
+from respmq.resp.values import ItemSet, Status, Statuses
 
 if TYPE_CHECKING:
     from respmq.commands.registry import Container
     from respmq.commands.spec import Spec
-    from respmq.resp.writer import Answer
+    from respmq.resp.values import Answer
 
 
 def shown_name(spec: Spec) -> str:

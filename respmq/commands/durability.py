@@ -8,7 +8,7 @@ from respmq.commands.context import Context
 from respmq.commands.registry import command
 from respmq.commands.replies import INTEGER, OK, STATUS
 from respmq.errors import InvalidRequestError
-from respmq.resp.writer import Status
+from respmq.resp.values import Status
 
 if TYPE_CHECKING:
     from respmq.engine.base import Durable

@@ -17,7 +17,7 @@ from respmq.commands.describe import shown_name
 from respmq.commands.registry import command
 from respmq.commands.replies import VERBATIM
 from respmq.core.stats import QueueStats
-from respmq.resp.writer import Verbatim
+from respmq.resp.values import Verbatim
 from respmq.version import __version__
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from respmq.commands.registry import Container, Table
     from respmq.commands.spec import Spec
-    from respmq.resp.writer import Answer
+    from respmq.resp.values import Answer
 
 _FLAGS = ("loading", "stale")
 _CATEGORIES = ("connection",)

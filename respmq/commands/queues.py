@@ -23,7 +23,7 @@ from respmq.core.directory import SETTING_NAMES, setting_value
 from respmq.core.model import QueueSettings
 
 if TYPE_CHECKING:
-    from respmq.resp.writer import Answer
+    from respmq.resp.values import Answer
 
 _DEFAULTS = QueueSettings()
 

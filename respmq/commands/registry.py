@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from respmq.commands.replies import Reply
     from respmq.commands.spec import Plain
-    from respmq.resp.writer import Answer
+    from respmq.resp.values import Answer
 
 F = TypeVar("F", bound="Callable[..., Any]")
 

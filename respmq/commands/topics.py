@@ -14,7 +14,7 @@ from respmq.commands.replies import ANY, BULKS, FRAMES, INTEGER
 
 if TYPE_CHECKING:
     from respmq.commands.context import SubscriptionKind
-    from respmq.resp.writer import Answer
+    from respmq.resp.values import Answer
 
 _PATTERN = Bytes("pattern")
 #: What client libraries ask with for all topics, in Redis' words.

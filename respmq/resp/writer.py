@@ -6,50 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from respmq.errors import BrokerError
+from respmq.resp.values import ItemSet, Status, Statuses, Verbatim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    Encoder = Callable[["Answer"], bytes]
+    from respmq.resp.values import Answer
 
-
-class Status(str):
-    """A simple string such as `OK`."""
-
-    __slots__ = ()
-
-
-class Verbatim(str):
-    """Text to be shown as it is: a verbatim string in RESP3, a bulk in RESP2."""
-
-    __slots__ = ()
-
-
-class Statuses(tuple[str, ...]):
-    """A set of simple strings: a set in RESP3, an array in RESP2."""
-
-    __slots__ = ()
-
-
-class ItemSet(tuple["Answer", ...]):
-    """A set of anything: a set in RESP3, an array in RESP2."""
-
-    __slots__ = ()
-
-
-#: What a command may answer with.
-Answer = (
-    None
-    | bool
-    | int
-    | float
-    | bytes
-    | str
-    | BrokerError
-    | Sequence["Answer"]
-    | Mapping[str, "Answer"]
-    | Mapping[bytes, "Answer"]
-)
 
 OK = b"+OK\r\n"
 

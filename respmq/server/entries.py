@@ -5,8 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Any
 
-from respmq.commands.replies import FRAMES, OK
-from respmq.commands.spec import build_spec
+from respmq.commands.replies import FRAMES
 from respmq.errors import BrokerError, InvalidRequestError, quote
 
 if TYPE_CHECKING:
@@ -28,23 +27,6 @@ _KEY_VALUE = frozenset(
 
 #: How much of an unknown command the error repeats, as in Redis.
 _SHOWN = 128
-
-
-def _unknown(_context: object) -> None:
-    """Stands for a command that doesn't exist."""
-
-
-UNKNOWN = build_spec(
-    "UNKNOWN",
-    _unknown,
-    reply=OK,
-    since="0.1.0",
-    group="server",
-    errors=(),
-    flags=frozenset(),
-    categories=(),
-    complexity="O(1)",
-)
 
 
 class Entry:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from respmq.core.consumers import Consumer
     from respmq.core.events import Event
     from respmq.core.model import Description, Message
-    from respmq.resp.writer import Answer
+    from respmq.resp.values import Answer
     from respmq.server.client import Client
 
 #: How many bytes of waiting events are written at a time, when the client reads again, and about how many of messages.

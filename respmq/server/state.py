@@ -7,12 +7,13 @@ import secrets
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
+from respmq.commands.unknown import UNKNOWN
 from respmq.core.hub import NO_LIMIT
 from respmq.errors import LoadingError, PersistenceError, WrongPasswordError
 from respmq.resp.limits import Limits
 from respmq.resp.reader import FastParser
 from respmq.server.client import DEFAULT_USER
-from respmq.server.entries import UNKNOWN, Entries, Entry
+from respmq.server.entries import Entries, Entry
 from respmq.server.observe import Rate, SlowLog, monitor_line
 from respmq.server.pause import Pause
 

@@ -8,12 +8,8 @@ import pytest
 
 from respmq.errors import InvalidRequestError, QueueNotFoundError
 from respmq.resp import writer
+from respmq.resp.values import Answer, ItemSet, Status, Statuses, Verbatim
 from respmq.resp.writer import (
-    Answer,
-    ItemSet,
-    Status,
-    Statuses,
-    Verbatim,
     encode2,
     encode3,
     encode_array,
