@@ -88,6 +88,7 @@ HARMLESS = {
     *(
         "__future__",
         "collections",
+        "abc",
         "dataclasses",
         "datetime",
         "enum",

@@ -272,8 +272,12 @@ class Mailbox(Protocol):
 class Context(Client, Protocol):
     """The connection on which a command runs."""
 
-    engine: Engine
     authenticated: bool
+
+    @property
+    def engine(self) -> Engine:
+        """What holds the messages."""
+        ...
 
     @property
     def server(self) -> ServerView:

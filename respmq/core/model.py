@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal
 
 from respmq.core.weight import extra_overhead
 from respmq.errors import InvalidRequestError
@@ -82,12 +82,15 @@ class Extra:
         self.overhead = extra_overhead(len(headers), len(attachments), ttl=ttl is not None)
 
 
-class Home(Protocol):
-    """A place where messages are written down."""
+class Home:
+    """A place where messages are written down: of how many of them, live and dead, it is the last one."""
 
-    live: int
-    dead: int
-    segment: int
+    __slots__ = ("dead", "live", "segment")
+
+    def __init__(self, segment: int) -> None:
+        self.segment = segment
+        self.live = 0
+        self.dead = 0
 
 
 class Message:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 from struct import pack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from respmq.core.facts import Recorder
 from respmq.journal import format as fmt
 from respmq.journal.format import Kind
 
@@ -20,10 +21,21 @@ if TYPE_CHECKING:
     from respmq.core.stock import Stock
     from respmq.journal.homes import Homes
 
-_head = fmt.RECORD_HEAD.pack
-_PUT_SMALL = fmt.PUT_ONE.size - fmt.RECORD_HEAD.size + fmt.ID_SIZE
-_LEASED_SMALL = fmt.LEASED_ONE.size - fmt.RECORD_HEAD.size
-_IDS_SMALL = fmt.IDS_ONE.size - fmt.RECORD_HEAD.size
+# Looked up once and not for every message.
+_pack_head: Final = fmt.RECORD_HEAD.pack
+_pack_put: Final = fmt.PUT.pack
+_pack_put_one: Final = fmt.PUT_ONE.pack
+_pack_leased: Final = fmt.LEASED.pack
+_pack_leased_one: Final = fmt.LEASED_ONE.pack
+_pack_ids: Final = fmt.IDS.pack
+_pack_ids_one: Final = fmt.IDS_ONE.pack
+_PUT: Final = int(Kind.PUT)
+_LEASED: Final = int(Kind.LEASED)
+_ACKED: Final = int(Kind.ACKED)
+_HEAD_SIZE: Final = fmt.RECORD_HEAD.size
+_PUT_ONE_SIZE: Final = fmt.PUT_ONE.size + fmt.ID_SIZE
+_LEASED_ONE_SIZE: Final = fmt.LEASED_ONE.size
+_IDS_ONE_SIZE: Final = fmt.IDS_ONE.size
 
 
 def encode_json(value: object) -> bytes:
@@ -83,16 +95,15 @@ def encode_letter(letter: DeadLetter) -> bytes:
     return head + error + encode_message(letter.message, fmt.CARRIED)
 
 
-class Encoder:
-    """A `respmq.core.facts.Recorder` that makes records."""
+class Encoder(Recorder):
+    """Makes records of facts."""
 
     def __init__(self, homes: Homes) -> None:
         self.records: list[bytes] = []
-        self._append = self.records.append
         self._homes = homes
 
     def _add(self, kind: Kind, number: int, payload: bytes) -> None:
-        self._append(_head(kind, len(payload), number) + payload)
+        self.records.append(_pack_head(kind, len(payload), number) + payload)
 
     # -- queues, bindings and exchanges ----------------------------------------------------------------------------
 
@@ -214,21 +225,20 @@ class Encoder:
             body = first.body
             size = len(body)
             home.written += 1
-            home.size += fmt.PUT_ONE.size + fmt.ID_SIZE + size
-            self._append(
-                fmt.PUT_ONE.pack(Kind.PUT, _PUT_SMALL + size, queue.number, first.enqueued_at, first.order, 1, size)
-                + first.id
-                + body
-            )
+            size += _PUT_ONE_SIZE
+            home.size += size
+            number, at, order = queue.number, first.enqueued_at, first.order
+            head = _pack_put_one(_PUT, size - _HEAD_SIZE, number, at, order, 1, len(body))
+            self.records.append(head + first.id + body)
             return
         bodies = [message.body for message in messages]
         sizes = [*map(len, bodies)]
         for message in messages:
             message.home = home
-        head = fmt.PUT.pack(first.enqueued_at, first.order, count) + pack(f"<{count}I", *sizes)
+        head = _pack_put(first.enqueued_at, first.order, count) + pack(f"<{count}I", *sizes)
         payload = b"".join((head, *[message.id for message in messages], *bodies))
-        home.write(count, len(payload) + fmt.RECORD_HEAD.size)
-        self._append(_head(Kind.PUT, len(payload), queue.number) + payload)
+        home.write(count, len(payload) + _HEAD_SIZE)
+        self.records.append(_pack_head(_PUT, len(payload), queue.number) + payload)
 
     def duplicate(self, queue: Stock) -> None:
         """A put was turned away because its id is known."""
@@ -250,17 +260,15 @@ class Encoder:
             id, token = messages[0].id, messages[0].lease or b""
             size = len(id)
             more = len(token)
-            self._append(
-                fmt.LEASED_ONE.pack(Kind.LEASED, _LEASED_SMALL + size + more, queue.number, deadline, 1, size, more)
-                + id
-                + token
-            )
+            whole = _LEASED_ONE_SIZE - _HEAD_SIZE + size + more
+            head = _pack_leased_one(_LEASED, whole, queue.number, deadline, 1, size, more)
+            self.records.append(head + id + token)
             return
         ids = [message.id for message in messages]
         tokens = [message.lease or b"" for message in messages]
-        head = fmt.LEASED.pack(deadline, len(ids)) + bytes(map(len, ids)) + bytes(map(len, tokens))
+        head = _pack_leased(deadline, len(ids)) + bytes(map(len, ids)) + bytes(map(len, tokens))
         payload = b"".join((head, *ids, *tokens))
-        self._append(_head(Kind.LEASED, len(payload), queue.number) + payload)
+        self.records.append(_pack_head(_LEASED, len(payload), queue.number) + payload)
 
     def requested(self, queue: Stock, request: Request) -> None:
         """The leases of a request that may be sent again, which is kept by `queue`, are these."""
@@ -283,7 +291,8 @@ class Encoder:
             messages[0].home.live -= 1
             id = messages[0].id
             size = len(id)
-            self._append(fmt.IDS_ONE.pack(Kind.ACKED, _IDS_SMALL + size, queue.number, 1, size) + id)
+            head = _pack_ids_one(_ACKED, _IDS_ONE_SIZE - _HEAD_SIZE + size, queue.number, 1, size)
+            self.records.append(head + id)
             return
         self._gone(Kind.ACKED, queue, messages)
 
@@ -296,7 +305,7 @@ class Encoder:
         for message in messages:
             message.home.live -= 1
             ids.append(message.id)
-        self._add(kind, queue.number, fmt.IDS.pack(len(ids)) + encode_ids(ids))
+        self._add(kind, queue.number, _pack_ids(len(ids)) + encode_ids(ids))
 
     def returned(self, queue: Stock, message: Message, how: Return) -> None:
         """A lease has ended, and its message waits again."""

@@ -7,23 +7,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from respmq.core.model import Home
+
 if TYPE_CHECKING:
     from respmq.core.model import Message
     from respmq.core.stock import Stock
 
 
-class Home:
+class QueueHome(Home):
     """What one queue has in one segment: messages, dead letters, and ids that are remembered until some moment.
 
     `written` messages and letters were written there, `size` bytes in all; the ids take `ids_size` bytes.
     """
 
-    __slots__ = ("dead", "ids_size", "live", "remembered", "segment", "size", "written")
+    __slots__ = ("ids_size", "remembered", "size", "written")
 
     def __init__(self, segment: int) -> None:
-        self.segment = segment
-        self.live = 0
-        self.dead = 0
+        super().__init__(segment)
         self.remembered = 0
         self.written = 0
         self.size = 0
@@ -43,9 +43,9 @@ class Homes:
         #: Whether much has gone without a word for each, so that `live_size` is to be asked again.
         self.shrunk = False
         #: Of the segment that is written to, by number of the queue.
-        self._now: dict[int, Home] = {}
-        self._by_queue: dict[int, dict[int, Home]] = {}
-        self._by_segment: dict[int, dict[int, Home]] = {}
+        self._now: dict[int, QueueHome] = {}
+        self._by_queue: dict[int, dict[int, QueueHome]] = {}
+        self._by_segment: dict[int, dict[int, QueueHome]] = {}
         #: Segment and size of the record of each queue and each exchange.
         self._queues: dict[int, tuple[int, int]] = {}
         self._exchanges: dict[bytes, tuple[int, int]] = {}
@@ -61,16 +61,16 @@ class Homes:
             if home.remembered:
                 home.remembered += dedupe
 
-    def of(self, queue: Stock) -> Home:
+    def of(self, queue: Stock) -> QueueHome:
         """Where messages of a queue are written now."""
         return self._now.get(queue.number) or self.at(queue.number, self.segment)
 
-    def at(self, number: int, segment: int) -> Home:
+    def at(self, number: int, segment: int) -> QueueHome:
         """The home of a queue, by its number, in a segment."""
         homes = self._by_queue.setdefault(number, {})
         home = homes.get(segment)
         if home is None:
-            home = homes[segment] = Home(segment)
+            home = homes[segment] = QueueHome(segment)
             self._by_segment.setdefault(segment, {})[number] = home
         if segment == self.segment:
             self._now[number] = home
@@ -78,7 +78,7 @@ class Homes:
 
     # -- messages --------------------------------------------------------------------------------------------------
 
-    def house(self, queue: Stock, message: Message, size: int) -> Home:
+    def house(self, queue: Stock, message: Message, size: int) -> QueueHome:
         """A message is written down for the first time, in `size` bytes; returns its home."""
         message.home = home = self.of(queue)
         home.live += 1
@@ -178,6 +178,6 @@ class Homes:
                 homes.pop(segment, None)
 
 
-def _live_size(home: Home, now: int) -> int:
+def _live_size(home: QueueHome, now: int) -> int:
     size = home.size * (home.live + home.dead) // home.written if home.written else 0
     return size + home.ids_size if home.remembered > now else size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
@@ -10,7 +11,6 @@ from respmq.journal import format as fmt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 SUFFIX = ".journal"
 

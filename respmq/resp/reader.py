@@ -161,8 +161,9 @@ class FastParser:
         for item in found:
             if type(item) is not list or not item:
                 break
-            request = cast("Request", item)
-            if not all(type(argument) is bytes for argument in request):
+            arguments = cast("list[object]", item)
+            request = [argument for argument in arguments if isinstance(argument, bytes)]
+            if len(request) < len(arguments):
                 break
             encoded = encode_request(request)
             if not piece.startswith(encoded, end):

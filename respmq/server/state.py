@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from respmq.commands.registry import Table
     from respmq.config import Config
-    from respmq.engine.base import Durable, Engine
+    from respmq.engine.base import Durable
+    from respmq.engine.memory import MemoryEngine
     from respmq.errors import BrokerError, ProtocolError
     from respmq.server.client import Client
     from respmq.server.notice import Notice
@@ -48,7 +49,7 @@ class State:
     def __init__(
         self,
         config: Config,
-        engine: Engine,
+        engine: MemoryEngine,
         table: Table,
         timer: Callable[[], int],
         notice: Notice,
