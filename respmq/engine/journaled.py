@@ -11,7 +11,7 @@ from respmq.journal.files import Files
 from respmq.journal.folder import Folder
 from respmq.journal.journal import Journal
 from respmq.journal.recovery import Recovery
-from respmq.journal.worker import Worker
+from respmq.journal.worker import make_worker as make_best_worker
 from respmq.pending import DiskWait
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from respmq.core.exchanges import Exchange
     from respmq.core.image import BrokerImage
     from respmq.journal.journal import Policy
+    from respmq.journal.worker import Worker
 
 #: Beside body, headers and attachments, what the record of a message takes at most. (`hub.used` counts more.)
 _RECORD_SIZE = 600
@@ -60,7 +61,7 @@ class JournaledEngine(MemoryEngine):
         wall: Callable[[], int],
         stands_still: bool = False,
         files: Files | None = None,
-        make_worker: Callable[[], Worker] = Worker,
+        make_worker: Callable[[], Worker] = make_best_worker,
     ) -> None:
         super().__init__(now, random_bytes, uniform)
         self.files = files or Files()

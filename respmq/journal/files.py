@@ -40,11 +40,9 @@ class Files:
 
     def write(self, fd: int, data: bytes, offset: int) -> None:
         """Write all of `data` at an offset."""
-        view = memoryview(data)
-        while view:
-            written = os.pwrite(fd, view, offset)
-            view = view[written:]
-            offset += written
+        done = os.pwrite(fd, data, offset)
+        while done < len(data):
+            done += os.pwrite(fd, memoryview(data)[done:], offset + done)
 
     def allocate(self, fd: int, offset: int, size: int) -> bool:
         """Set space aside, so that a write there can't fail for lack of it; the file grows by zeros.

@@ -174,11 +174,10 @@ class Journal:
         Raises:
             PersistenceError: the disk is full, or the journal has failed.
         """
+        found = self.failure is None and (self.room >= size or self._allocate(self.told + size + self._reserve))
         if self.failure is not None:
             raise PersistenceError(self.failure)
-        if self.room < size and not self._allocate(self.told + size + self._reserve):
-            if self.failure is not None:
-                raise PersistenceError(self.failure)
+        if not found:
             msg = (
                 f"the disk that {self.folder} is on is full: nothing can be stored until there is room, "
                 "leasing and acking go on"
@@ -257,7 +256,7 @@ class Journal:
     def close(self) -> None:
         """Write and sync what there is, and close; the last segment loses the space that was set aside."""
         if self.failure is None and not self._waiting:
-            self._worker.submit(self._job(self._fd), self._synced_until(self._written))
+            self._worker.sync(self._fd, self.files.sync, self._synced_until(self._written))
         self._worker.stop()
         if self.failure is None and not self._waiting:
             with contextlib.suppress(OSError):
@@ -432,10 +431,7 @@ class Journal:
         if self._syncing or self._durable >= self._written or self.failure is not None:
             return
         self._syncing = True
-        self._worker.submit(self._job(self._fd), self._synced_until(self._written, then=True))
-
-    def _job(self, fd: int) -> Callable[[], None]:
-        return lambda: self.files.sync(fd)
+        self._worker.sync(self._fd, self.files.sync, self._synced_until(self._written, then=True))
 
     def _synced_until(self, sequence: int, *, then: bool = False) -> Callable[[OSError | None], None]:
         def synced(error: OSError | None) -> None:

@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from tests.crash import faults, power
@@ -105,6 +106,41 @@ class FaultyDisk:
         os.write(self._trace, line.encode() + b"\n")
 
 
+class ThreadSync:
+    """In the place of `respmq.journal.kernel.KernelSync`, which no wrapped call sees: a thread for each sync."""
+
+    def __init__(self, eventfd: int) -> None:
+        self._eventfd = eventfd
+        self._running = 0
+        self._done: SimpleQueue[tuple[Callable[[OSError | None], None], OSError | None]] = SimpleQueue()
+
+    def submit(self, fd: int, done: Callable[[OSError | None], None]) -> None:
+        """Begin a sync. Like the kernel, it has the file also when the descriptor is closed meanwhile."""
+        threading.Thread(target=self._sync, args=(os.dup(fd), done), daemon=True).start()
+        self._running += 1
+
+    def _sync(self, fd: int, done: Callable[[OSError | None], None]) -> None:
+        error: OSError | None = None
+        try:
+            os.fdatasync(fd)
+        except OSError as problem:
+            error = problem
+        os.close(fd)
+        self._done.put((done, error))
+        os.eventfd_write(self._eventfd, 1)
+
+    def finish(self, *, wait: bool = False) -> None:
+        """Call back for what is done."""
+        while self._running and (wait or not self._done.empty()):
+            done, error = self._done.get()
+            self._running -= 1
+            done(error)
+
+    def close(self) -> None:
+        """Wait for all."""
+        self.finish(wait=True)
+
+
 def _is(fd: int, inode: int) -> bool:
     """Whether the descriptor is still that of the same file."""
     try:
@@ -120,6 +156,7 @@ def main() -> None:
             disk = kind(Path(os.environ[variable]))
             for call in CALLS:
                 setattr(os, call, disk.wrap(call, getattr(os, call)))
+            setattr(importlib.import_module("respmq.journal.worker"), "KernelSync", ThreadSync)  # noqa: B010  # a class of its own
     importlib.import_module("respmq.cli").main(prog_name="respmq")
 
 

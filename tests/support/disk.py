@@ -8,11 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from respmq.journal.files import Files
+from respmq.journal.wake import make_wake
 from respmq.journal.worker import Worker
 
 
 class InlineWorker(Worker):
     """Does each job where it is submitted, so that tests need not wait."""
+
+    def __init__(self) -> None:
+        super().__init__(make_wake())
 
     def submit(self, job: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
         error: OSError | None = None

@@ -14,6 +14,7 @@ from respmq.errors import PersistenceError
 from respmq.journal.journal import Journal, Policy
 from respmq.journal.recovery import Recovery
 from respmq.journal.segment import Segment, segment_numbers, segment_path
+from respmq.journal.wake import make_wake
 from respmq.journal.worker import Job, Worker
 from tests.support.disk import FailingFiles, InlineWorker
 
@@ -30,7 +31,7 @@ class HeldWorker(Worker):
     """Does its jobs when a test says so."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(make_wake())
         self.jobs: deque[Job] = deque()
 
     def submit(self, job: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
@@ -53,7 +54,7 @@ class HeldWorker(Worker):
 
     def wake(self) -> None:
         """Let who waits for `fileno` know that something is done."""
-        self._wake_out.send(b"x")
+        self._wake.set()
 
     def stop(self) -> None:
         self.work()
