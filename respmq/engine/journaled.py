@@ -296,7 +296,11 @@ class JournaledEngine(MemoryEngine):
         """Write what has happened."""
         journal = self.journal
         if journal is not None and journal.dirty:
+            segment = journal.homes.segment
             journal.commit(self.now)
+            if journal.homes.segment != segment and self.compactor is not None:
+                # Not only once a second: much may be written in that time.
+                self.compactor.look(self.now)
             self.limit_room()
 
     def every_second(self) -> None:
