@@ -181,7 +181,7 @@ def test_all_who_wait_for_a_sync_that_fails_are_told(many: int, disk: Disk, serv
 
 
 def test_no_reply_leaves_before_its_change_is_on_disk(disk: Disk, server: ServerProcess) -> None:
-    """Under always: puts, leases, acks and pushes wait for the disk."""
+    """Under always: puts, leases, acks and pushes wait for the disk; only what can tell of nothing doesn't."""
     with Conn(server.port) as a, Conn(server.port) as b, Conn(server.port) as waiter, Conn(server.port) as consumer:
         a.ok("QDECLARE", "q")
         a.ok("QDECLARE", "pushed")
@@ -205,6 +205,7 @@ def test_no_reply_leaves_before_its_change_is_on_disk(disk: Disk, server: Server
             one.start(*command)
         disk.wait_for("held", "fdatasync")
         threading.Event().wait(0.1)
+        assert outcome(server, "PING") == PONG
         assert [one.pending() for one in [*conns, waiter, consumer]] == [b""] * (len(conns) + 2)
         disk.heal()
         for one in conns:

@@ -182,7 +182,7 @@ async def test_a_stop_writes_everything_and_lets_the_answers_go(tmp_path: Path) 
 async def test_a_failure_turns_the_answers_that_are_not_safe_into_errors(tmp_path: Path) -> None:
     async with served(tmp_path) as server:
         safe = await server.loaded()
-        unsafe, reader = await server.connect(), await server.connect()
+        unsafe, reader, fine = await server.connect(), await server.connect(), await server.connect()
         await safe.send("QPUT", "q", "x", "ID", "1")
         await safe.silent()
         several = (encode("QPUT", "q", "x", "ID", "2"), encode("QMPUT", "q", "a", "b"), encode("PING"))
@@ -192,8 +192,10 @@ async def test_a_failure_turns_the_answers_that_are_not_safe_into_errors(tmp_pat
         await reader.silent()
         server.worker.work_one()
         server.files.fail_once("sync", errno.EIO)
+        await fine.send("PING")
         server.work(1)
         await safe.read(b"$1\r\n1\r\n")
+        await fine.read(b"+PONG\r\n")
         for _ in range(3):
             line = await unsafe.line()
             assert line.startswith(b"-MISCONF an fsync of the journal in ")
