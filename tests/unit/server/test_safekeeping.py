@@ -264,6 +264,38 @@ async def test_a_full_disk_holds_answers_until_there_is_space(tmp_path: Path) ->
         assert ("the journal can be written again", "info") in server.log
 
 
+async def test_on_a_full_disk_waits_still_end_in_their_time(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        client = await server.loaded()
+        await client.send("QDECLARE", "empty")
+        await server.sync()
+        await client.read(b"+OK\r\n")
+        await client.send("QPUT", "empty", "later", "DELAY", "1s")
+        await server.sync()
+        await client.line()
+        await client.line()
+        short, long = await server.connect(), await server.connect()
+        await short.send("QLEASE", "empty", "WAIT", "2s")
+        await long.send("QLEASE", "empty", "WAIT", "1m")
+        await short.silent()
+        await server.fill(client)
+        await client.send("QPUT", "q", "x", "ID", "1")
+        await client.silent()
+        before = server.engine.now
+        server.reactor._clock = lambda: before + 2_000
+        other = await server.connect()
+        assert await other.cmd("PING") == b"+PONG\r\n"
+        await short.read(b"*0\r\n")
+        # Nothing else has happened: the message is not ready, and the time of the other one isn't over.
+        assert server.engine.now == before
+        assert server.engine.stats(b"empty").delayed == 1
+        await long.silent()
+        await server.empty()
+        await server.sync()
+        await long.read(b"*1\r\n*5\r\n$5\r\nempty\r\n")
+        assert server.engine.now == before + 2_000
+
+
 async def test_a_transaction_of_which_a_command_was_refused_is_not_run(tmp_path: Path) -> None:
     async with served(tmp_path) as server:
         client = await server.loaded()
