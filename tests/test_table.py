@@ -86,6 +86,8 @@ def test_its_flags_agree_with_each_other(name: str) -> None:
     spec = SPECS[name]
     assert not {"write", "readonly"} <= spec.flags
     assert "denyoom" not in spec.flags or "write" in spec.flags
+    # Nor does what waits for something, or closes a connection whose messages go back.
+    assert not ("stateless" in spec.flags and {"write", "blocking", "pubsub"} & spec.flags)
     if any(parameter.is_key for parameter in spec.positional) and spec.group not in {"transaction", "server"}:
         assert {"write", "readonly"} & spec.flags, "it has keys, so ACLs and CLIENT PAUSE have to know what it does"
     assert ("fast" in acl_categories(spec)) == ("fast" in spec.flags)

@@ -162,7 +162,7 @@ def debug_advance(
     ctx.server.advance(duration)
 
 
-@command("LOLWUT", group="server", reply=VERBATIM, flags=("readonly", "fast"))
+@command("LOLWUT", group="server", reply=VERBATIM, flags=("readonly", "fast", "stateless"))
 def lolwut(
     ctx: Context,
     *,

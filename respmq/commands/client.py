@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 container("CLIENT", summary="A container for commands on connections.", group="connection")
 
-_OWN = ("noscript", "loading", "stale")
-_ADMIN = ("admin", "noscript", "loading", "stale")
+_OWN = ("noscript", "loading", "stale", "stateless")
+#: Not stateless: what ends a connection or a wait of others can give messages back, or tell that one was handed out.
+_ENDING = ("admin", "noscript", "loading", "stale")
+_ADMIN = (*_ENDING, "stateless")
 
 CLIENT_TYPE = Choice(("NORMAL", "MASTER", "REPLICA", "SLAVE", "PUBSUB"), says="Unknown client type '{}'")
 _CLIENT_ID = Integer(least=1, says="client-id should be greater than 0")
@@ -142,7 +144,7 @@ def client_list(
     "CLIENT KILL",
     group="connection",
     reply=ANY.saying("integer: how many connections were ended; `OK` if just an address is given"),
-    flags=_ADMIN,
+    flags=_ENDING,
     complexity="O(N) with N connections",
     least=1,
 )
@@ -202,7 +204,9 @@ def _kill(ctx: Context, client: Client) -> None:
         client.kill()
 
 
-@command("CLIENT UNBLOCK", group="connection", reply=INTEGER.saying("integer: 1, or 0 if it didn't wait"), flags=_ADMIN)
+@command(
+    "CLIENT UNBLOCK", group="connection", reply=INTEGER.saying("integer: 1, or 0 if it didn't wait"), flags=_ENDING
+)
 def client_unblock(
     ctx: Context,
     client_id: Annotated[int, Integer(), Described("The client's number.")],

@@ -36,7 +36,7 @@ _FOR_CLIENTS: dict[str, Callable[[Config], str]] = {
     "CONFIG GET",
     group="server",
     reply=MAP.saying("map: settings to their values"),
-    flags=_FLAGS,
+    flags=(*_FLAGS, "stateless"),
     complexity="O(N*M) with N settings and M patterns",
 )
 def config_get(ctx: Context, *parameters: Annotated[bytes, BLOB, Described("Globs of names.")]) -> dict[str, Answer]:

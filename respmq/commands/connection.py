@@ -24,7 +24,7 @@ _FIRST_WORDS = ("noscript", "loading", "stale", "fast", "no_auth", "allow_busy")
     "PING",
     group="connection",
     reply=ANY.saying("`PONG`, or the message as a bulk string; `[pong, message]` while subscribed in RESP2"),
-    flags=("fast",),
+    flags=("fast", "stateless"),
 )
 def ping(ctx: Context, message: Annotated[bytes | None, BLOB, Described("What to answer instead.")] = None) -> Answer:
     """Answers PONG, or the message if there is one."""
@@ -33,7 +33,7 @@ def ping(ctx: Context, message: Annotated[bytes | None, BLOB, Described("What to
     return Status("PONG") if message is None else message
 
 
-@command("ECHO", group="connection", reply=BULK, flags=("loading", "stale", "fast"))
+@command("ECHO", group="connection", reply=BULK, flags=("loading", "stale", "fast", "stateless"))
 def echo(ctx: Context, message: Annotated[bytes, BLOB, Described("Any bytes.")]) -> bytes:
     """Returns the message."""
     return message
@@ -44,7 +44,7 @@ def echo(ctx: Context, message: Annotated[bytes, BLOB, Described("Any bytes.")])
     group="connection",
     reply=MAP.saying("map: server, version, proto, id, mode, role and modules"),
     errors=("NOAUTH", "NOPROTO", "WRONGPASS"),
-    flags=_FIRST_WORDS,
+    flags=(*_FIRST_WORDS, "stateless"),
     complaint="Syntax error in HELLO option '{}'",
 )
 def hello(
@@ -91,7 +91,14 @@ def hello(
     }
 
 
-@command("AUTH", group="connection", reply=OK, errors=("WRONGPASS",), flags=_FIRST_WORDS, complaint="syntax error")
+@command(
+    "AUTH",
+    group="connection",
+    reply=OK,
+    errors=("WRONGPASS",),
+    flags=(*_FIRST_WORDS, "stateless"),
+    complaint="syntax error",
+)
 def auth(
     ctx: Context,
     username_or_password: Annotated[bytes, BLOB, Described("The password alone is that of the default user.")],
@@ -127,7 +134,7 @@ def reset(ctx: Context) -> Status:
     return Status("RESET")
 
 
-@command("SELECT", group="connection", reply=OK, flags=("loading", "stale", "fast"))
+@command("SELECT", group="connection", reply=OK, flags=("loading", "stale", "fast", "stateless"))
 def select(ctx: Context, index: Annotated[int, Integer(), Described("0, the only one there is.")]) -> None:
     """Selects a database; for clients that always do so."""
     if index != 0:
@@ -136,7 +143,10 @@ def select(ctx: Context, index: Annotated[int, Integer(), Described("0, the only
 
 
 @command(
-    "TIME", group="server", reply=BULKS.saying("array of seconds and microseconds"), flags=("loading", "stale", "fast")
+    "TIME",
+    group="server",
+    reply=BULKS.saying("array of seconds and microseconds"),
+    flags=("loading", "stale", "fast", "stateless"),
 )
 def time(ctx: Context) -> list[bytes]:
     """Returns the broker's time, in seconds since the epoch and microseconds of the current one."""

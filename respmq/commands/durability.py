@@ -59,7 +59,11 @@ def bgrewriteaof(ctx: Context) -> Status:
 
 
 @command(
-    "LASTSAVE", group="durability", reply=INTEGER.saying("seconds since the epoch"), flags=("loading", "stale", "fast")
+    "LASTSAVE",
+    group="durability",
+    reply=INTEGER.saying("seconds since the epoch"),
+    # It tells only of what is on the disk.
+    flags=("loading", "stale", "fast", "stateless"),
 )
 def lastsave(ctx: Context) -> int:
     """Returns when something was last known to be on the disk; of a server without `--data`, when it was started."""

@@ -27,6 +27,10 @@ FLAGS = (
     "movablekeys",
 )
 
+#: Flags of our own, which COMMAND INFO doesn't show. `stateless`: the command has nothing to do with queues and
+#: messages, and its answer can tell nothing of them. So the answer doesn't wait until what happens to them is safe.
+OWN_FLAGS = ("stateless",)
+
 #: All ACL categories, in the order in which COMMAND INFO shows them.
 CATEGORIES = (
     "read",
@@ -81,7 +85,7 @@ def check_names(name: str, flags: frozenset[str], categories: tuple[str, ...]) -
     Raises:
         ValueError: it has others.
     """
-    strange = sorted(flags.difference(FLAGS) | set(categories).difference(CATEGORIES))
+    strange = sorted(flags.difference(FLAGS, OWN_FLAGS) | set(categories).difference(CATEGORIES))
     if strange:
         msg = f"the command {name} has unknown flags or categories: {', '.join(strange)}"
         raise ValueError(msg)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from respmq.commands.spec import Spec
     from respmq.resp.values import Answer
 
-_FLAGS = ("loading", "stale")
+_FLAGS = ("loading", "stale", "stateless")
 _CATEGORIES = ("connection",)
 _ALL = "O(N) with N commands"
 _SOME = "O(N) with N names"

@@ -75,7 +75,7 @@ class Table:
                 since=since,
                 group=group,
                 errors=(),
-                flags=frozenset({"loading", "stale"}),
+                flags=frozenset({"loading", "stale", "stateless"}),
                 categories=categories,
                 complexity="O(1)",
             )
@@ -131,7 +131,8 @@ def command(
         group: under which heading HELP and the docs show it.
         reply: what it answers.
         errors: the error words that it can answer with, beside ERR.
-        flags: Redis' command flags (`write`, `readonly`, `denyoom`, `fast`, `blocking`, `no_auth`, `admin`, ...).
+        flags: Redis' command flags (`write`, `readonly`, `denyoom`, `fast`, `blocking`, `no_auth`, `admin`, ...), and
+            `stateless`, see `respmq.commands.flags`.
         categories: ACL categories beside those that follow from the flags.
         complexity: as in COMMAND DOCS.
         since: the version of respmq in which it appeared.

@@ -10,10 +10,10 @@ from respmq.commands.registry import command
 from respmq.commands.replies import OK, REPLIES
 from respmq.errors import InvalidRequestError
 
+_FLAGS = ("noscript", "loading", "stale", "fast", "allow_busy", "stateless")
 
-@command(
-    "MULTI", group="transaction", reply=OK, flags=("noscript", "loading", "stale", "fast", "no_multi", "allow_busy")
-)
+
+@command("MULTI", group="transaction", reply=OK, flags=(*_FLAGS, "no_multi"))
 def multi(ctx: Context) -> None:
     """Begins a transaction: the commands that follow are queued until EXEC."""
     if ctx.in_transaction:
@@ -35,7 +35,7 @@ def execute(ctx: Context) -> bytes:
     return ctx.execute()
 
 
-@command("DISCARD", group="transaction", reply=OK, flags=("noscript", "loading", "stale", "fast", "allow_busy"))
+@command("DISCARD", group="transaction", reply=OK, flags=_FLAGS)
 def discard(ctx: Context) -> None:
     """Forgets the queued commands."""
     if not ctx.in_transaction:
@@ -44,9 +44,7 @@ def discard(ctx: Context) -> None:
     ctx.discard()
 
 
-@command(
-    "WATCH", group="transaction", reply=OK, flags=("noscript", "loading", "stale", "fast", "no_multi", "allow_busy")
-)
+@command("WATCH", group="transaction", reply=OK, flags=(*_FLAGS, "no_multi"))
 def watch(ctx: Context, *keys: Annotated[bytes, BLOB, Described("Ignored.")]) -> None:
     """Is accepted for the sake of clients and watches nothing: EXEC always runs."""
     del keys
@@ -55,7 +53,7 @@ def watch(ctx: Context, *keys: Annotated[bytes, BLOB, Described("Ignored.")]) ->
         raise InvalidRequestError(msg)
 
 
-@command("UNWATCH", group="transaction", reply=OK, flags=("noscript", "loading", "stale", "fast", "allow_busy"))
+@command("UNWATCH", group="transaction", reply=OK, flags=_FLAGS)
 def unwatch(ctx: Context) -> None:
     """Is accepted for the sake of clients: nothing is watched."""
     del ctx

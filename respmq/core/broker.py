@@ -109,6 +109,11 @@ class Broker(Dispatch):
         self._hub.budget = _UNLIMITED_BUDGET
         self._run_until(now)
 
+    def end_waits(self, now: int) -> None:
+        """Answer those whose wait is over at `now`, though this isn't the moment yet and all else has to wait."""
+        for waiter in self._hub.deadlines.take_due(WAITER_RANK, now):
+            waiter.due()
+
     def _run_until(self, now: int) -> int | None:
         hub = self._hub
         deadlines = hub.deadlines

@@ -86,6 +86,18 @@ class Deadlines:
         target, deadline.target = deadline.target, None
         return target
 
+    def take_due(self, rank: int, now: int) -> list[Due]:
+        """Remove the deadlines of one rank that have passed at `now`, and return their targets in order.
+
+        It looks at every deadline there is.
+        """
+        targets: list[Due] = []
+        for _, _, _, deadline in sorted(entry for entry in self._heap if entry[0] <= now and entry[1] == rank):
+            if deadline.target is not None:
+                targets.append(deadline.target)
+                self.cancel(deadline)
+        return targets
+
 
 #: Later than any moment.
 _NEVER = 1 << 62

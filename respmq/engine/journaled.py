@@ -271,8 +271,12 @@ class JournaledEngine(MemoryEngine):
         if journal is None:
             return None
         journal.retry()
-        # On a full disk time stands still: nothing may happen that can't be written down.
-        following = now + 100 if journal.stuck else super().tick(now)
+        if journal.stuck:
+            # On a full disk time stands still: nothing may happen that can't be written down. The end of a wait isn't.
+            self.end_waits(now)
+            following: int | None = now + 100
+        else:
+            following = super().tick(now)
         if self.compactor is not None and self.compactor.running:
             self.compactor.step(now)
             return now

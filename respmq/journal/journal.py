@@ -458,7 +458,7 @@ class Journal:
 
     def _fail(self, reason: str) -> None:
         if self.failure is None:
-            self.failure = f"{reason}. Nothing is changed any more until a restart has read the journal again"
+            self.failure = f"{reason}. Nothing is changed or told any more until a restart has read the journal again"
             waiters, self._waiters = self._waiters, []
             for waiter in waiters:
                 waiter()

@@ -21,7 +21,6 @@ from respmq.journal.segment import (
     Batch,
     Segment,
     encode_batch,
-    next_batch,
     segment_head,
     segment_numbers,
     segment_path,
@@ -99,7 +98,7 @@ def _all_batches(segment: Segment, damages: list[Damage]) -> list[Batch]:
     batches = list(segment.batches())
     while segment.damage is not None:
         damages.append(segment.damage)
-        following = next_batch(segment.data, segment.damage.offset + 1, segment.salt)
+        following = segment.next_batch(segment.damage.offset + 1)
         if following is None:
             break
         segment.resume(following)

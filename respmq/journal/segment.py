@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 SUFFIX = ".journal"
 
+#: Of what no sequence and no time in a batch comes near.
+_BEYOND = 1 << 53
+
 
 class Batch(NamedTuple):
     """A batch and where it stands in its file.
@@ -142,7 +145,7 @@ class Segment:
     def all_batches(self) -> Iterator[Batch]:
         """The batches that are left, those behind any damage among them."""
         yield from self.batches()
-        while self.damage is not None and (batch := next_batch(self.data, self.damage.offset + 1, self.salt)):
+        while self.damage is not None and (batch := self.next_batch(self.damage.offset + 1)):
             self.resume(batch)
             yield from self.batches()
 
@@ -150,6 +153,20 @@ class Segment:
     def due(self) -> int:
         """The sequence of the batch that was to come next."""
         return self._due
+
+    def next_batch(self, at: int) -> Batch | None:
+        """The first valid batch that begins at `at` or later."""
+        data = self.data
+        # The sequences in a file follow each other, so none is further from the one that is due than it has batches.
+        most = len(data) // fmt.BATCH_SIZE
+        sequences = range(max(1, self._due - most), self._due + most + 1) if self._due else range(1, _BEYOND)
+        while (at := data.find(fmt.BATCH_MAGIC, at)) >= 0:
+            if _is_plausible(data, at, sequences):
+                batch = _batch_at(data, at, self.salt)
+                if not isinstance(batch, str):
+                    return batch
+            at += 1
+        return None
 
     def resume(self, batch: Batch) -> None:
         """Let `batches` go on behind a damage, with this batch."""
@@ -162,7 +179,7 @@ class Segment:
         return Damage(self.path, 0, f"batches {sequence} to {self.sequence - 1} are missing", False, 0, self.sequence)
 
     def _note_damage(self, at: int, reason: str, *, torn: bool = True) -> None:
-        following = next_batch(self.data, at + 1, self.salt)
+        following = self.next_batch(at + 1)
         self.damage = Damage(
             self.path,
             at,
@@ -195,11 +212,12 @@ def _batch_at(data: bytes, at: int, salt: int) -> Batch | str:
     return Batch(sequence, now, wall, synced, data[body + fmt.BATCH_META.size : end], at, end)
 
 
-def next_batch(data: bytes, at: int, salt: int) -> Batch | None:
-    """The first valid batch that begins at `at` or later."""
-    while (at := data.find(fmt.BATCH_MAGIC, at)) >= 0:
-        batch = _batch_at(data, at, salt)
-        if not isinstance(batch, str):
-            return batch
-        at += 1
-    return None
+def _is_plausible(data: bytes, at: int, sequences: range) -> bool:
+    """Whether the header of a batch could stand at a place where the magic is.
+
+    A body may be full of the magic, and the checksum of what is no batch can be one of all the rest of the file.
+    """
+    if at + fmt.BATCH_SIZE > len(data):
+        return False
+    sequence, now, wall, synced = fmt.BATCH_META.unpack_from(data, at + fmt.BATCH_HEAD.size)
+    return sequence in sequences and synced < sequence and abs(now) < _BEYOND and abs(wall) < _BEYOND

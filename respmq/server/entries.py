@@ -55,6 +55,7 @@ class Entry:
         "run",
         "skip",
         "spec",
+        "stateless",
     )
 
     def __init__(self, spec: Spec, engine: Engine) -> None:
@@ -70,6 +71,8 @@ class Entry:
         self.encode3 = spec.reply.encode3
         self.may_block = "blocking" in spec.flags
         self.no_auth = "no_auth" in spec.flags
+        #: Whether its answers are `Stateless`.
+        self.stateless = "stateless" in spec.flags
         #: Whether its reply is no reply but pushes.
         self.pushes = spec.reply is FRAMES
         #: How many words the name has.

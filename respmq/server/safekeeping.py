@@ -1,7 +1,8 @@
 """Between a journal and the answers: none leaves before what it tells of is as safe as the policy wants it.
 
 An answer that has to wait is held here, in the order of the batches that it depends on, and its connection goes on
-being served. If the journal fails, whoever waits is told that nothing was done for sure.
+being served. Answers that tell nothing of queues and messages leave at once, if none is held before them. If the
+journal fails, whoever waits is told that nothing was done for sure.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from respmq.errors import PersistenceError
 from respmq.resp.reader import count_replies
 from respmq.resp.writer import encode_error
+from respmq.server.stateless import Stateless
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -50,6 +52,8 @@ class Safekeeping:
         self._durable = durable
         self._write = write
         self._held: deque[Held] = deque()
+        #: Connections that have something to send that needn't wait.
+        self._leaving: list[Connection] = []
         self._steps: Iterator[None] | None = durable.loading()
         self._failed = False
         self._shown_at = state.timer()
@@ -100,25 +104,42 @@ class Safekeeping:
         holding = durable.sequence != before if durable.waiting else durable.holding
         for connection in touched:
             if holding or connection.held:
+                self._let_go(connection)
                 self._hold(connection, durable.sequence)
             elif connection.backlog:
                 # It was safe to send: what comes next may not be.
                 connection.release(connection.session.take_out())
 
+    def _let_go(self, connection: Connection) -> None:
+        """Let those answers leave that come before the first one that may tell of something that isn't safe."""
+        out = connection.session.out
+        if connection.held or not out or not isinstance(out[0], Stateless):
+            return
+        count = next((place for place, data in enumerate(out) if not isinstance(data, Stateless)), len(out))
+        connection.release(b"".join(out[:count]))
+        del out[:count]
+        # Not here: what a broken connection gives back could go to one whose answers are yet to be held.
+        self._leaving.append(connection)
+
     def _hold(self, connection: Connection, sequence: int) -> None:
         session = connection.session
-        data = session.take_out()
-        if data:
+        # Also if CLIENT REPLY has left nothing of the answers: what comes next says that they would have come.
+        if session.out:
+            data = session.take_out()
             self._held.append(Held(sequence, connection, data, session.handed))
             session.handed = []
             connection.held += 1
 
     def release(self) -> None:
-        """Send the answers that have waited long enough."""
+        """Send the answers that needn't wait, and those that have waited long enough."""
         held = self._held
         durable = self._durable
         if durable.failure is not None and not self._failed:
             self._fail(durable.failure, ())
+        while self._leaving:
+            connection = self._leaving.pop()
+            if connection.backlog:
+                self._write(connection)
         while held and (held[0].sequence <= durable.safe or self._failed):
             item = held.popleft()
             item.connection.held -= 1
@@ -126,7 +147,10 @@ class Safekeeping:
                 continue
             item.connection.session.handed[:0] = item.handed
             item.connection.release(item.data)
-            self._write(item.connection)
+            if item.data:
+                self._write(item.connection)
+            else:
+                item.connection.session.wake()
 
     def take_back(self, connection: Connection) -> None:
         """A connection is about to be closed: what was delivered in its answers goes back."""
@@ -143,6 +167,7 @@ class Safekeeping:
         self._state.notice("the journal has failed", level="error", reason=reason)
         error = PersistenceError(reason)
         for connection in touched:
+            self._let_go(connection)
             session = connection.session
             session.handed.clear()
             session.out.append(_instead_of(session.take_out(), error))

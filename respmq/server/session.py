@@ -16,6 +16,7 @@ from respmq.errors import BrokerError, InvalidRequestError, NoAuthError, Protoco
 from respmq.pending import Pending
 from respmq.resp.writer import encode_error
 from respmq.server.client import Client
+from respmq.server.stateless import Stateless
 from respmq.server.transaction import QUEUED
 
 if TYPE_CHECKING:
@@ -225,7 +226,7 @@ class Session(Client):
             server.log_slow(self, entry, args, took)
         # Nothing may come between this and what CLIENT REPLY takes away: not a push, not the limit of unread replies.
         reply = self._mute(reply, keep=entry.pushes and not reply.startswith(b"-"))
-        out.append(reply)
+        out.append(Stateless(reply) if entry.stateless else reply)
         self._show(entry, args)
         if self.engine.unserved:
             self.engine.serve()

@@ -157,14 +157,18 @@ class State:
 
         Raises:
             LoadingError: the journal is still being read, and the command needs what is in it.
-            PersistenceError: nothing can be changed for now.
+            PersistenceError: nothing can be changed for now; or the journal has failed, and what memory tells of queues
+                and messages is more than the disk may have.
         """
         flags = entry.spec.flags
         if self.loading is not None and "loading" not in flags:
             done, total = self.loading
             msg = f"respmq is loading the journal, {100 * done // max(total, 1)} % of {total} bytes are read"
             raise LoadingError(msg)
-        if self.stuck is not None and "write" in flags:
+        if self.stuck is None:
+            return
+        failed = self.durable is not None and self.durable.failure is not None
+        if "write" in flags or (failed and "readonly" in flags and "stateless" not in flags):
             raise PersistenceError(self.stuck)
 
     def advance(self, duration: int) -> None:

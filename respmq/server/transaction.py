@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from respmq.errors import BrokerError, ExecAbortError, InvalidRequestError
 from respmq.resp.writer import encode_error
+from respmq.server.stateless import Stateless
 
 if TYPE_CHECKING:
     from respmq.server.entries import Entry
     from respmq.server.session import Session
 
-QUEUED = b"+QUEUED\r\n"
+QUEUED = Stateless(b"+QUEUED\r\n")
 
 #: Groups of commands whose whole grammar is checked when they are queued. Of the others, which Redis has too, only the
 #: number of words is, as in Redis.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from respmq.commands.flags import CATEGORIES, FLAGS
+from respmq.commands.flags import CATEGORIES, FLAGS, OWN_FLAGS
 from respmq.commands.registry import Table, load
 from tests.unit.rig import Talker, Word
 
@@ -206,7 +206,7 @@ def test_every_command_is_complete(table: Table) -> None:
         assert spec.summary.endswith("."), spec.name
         assert spec.since, spec.name
         assert spec.reply.shape, spec.name
-        assert spec.flags <= set(FLAGS), spec.name
+        assert spec.flags <= {*FLAGS, *OWN_FLAGS}, spec.name
         assert set(spec.categories) <= set(CATEGORIES), spec.name
         assert spec.complexity, spec.name
 

@@ -57,6 +57,19 @@ def test_what_was_cancelled_does_not_fall_due() -> None:
     assert deadlines.next() is None
 
 
+def test_those_of_one_rank_can_be_taken_alone() -> None:
+    """In their order, and each only once."""
+    deadlines = Deadlines()
+    for name, when, rank in (("w3", 3, WAITER_RANK), ("q1", 1, QUEUE_RANK), ("w2", 2, WAITER_RANK), ("w1", 2, 1)):
+        deadlines.set(when, rank, Target(name))
+    deadlines.cancel(deadlines.set(1, WAITER_RANK, Target("cancelled")))
+    taken = deadlines.take_due(WAITER_RANK, 2)
+    assert [target.name for target in taken if isinstance(target, Target)] == ["w2", "w1"]
+    assert deadlines.take_due(WAITER_RANK, 2) == []
+    assert len(deadlines) == 2
+    assert names(deadlines, 9) == ["q1", "w3"]
+
+
 def test_cancelled_ones_do_not_pile_up() -> None:
     deadlines = Deadlines()
     kept = [deadlines.set(1_000_000 + i, QUEUE_RANK, Target(str(i))) for i in range(100)]

@@ -205,7 +205,7 @@ def test_an_error_of_a_write_is_final(rig: Rig) -> None:
     assert engine.failure == engine.stuck
     assert str(rig.folder) in engine.failure
     assert "Input/output error" in engine.failure
-    assert engine.failure.endswith("Nothing is changed any more until a restart has read the journal again")
+    assert engine.failure.endswith("Nothing is changed or told any more until a restart has read the journal again")
     safe = engine.safe
     with pytest.raises(PersistenceError, match="Input/output error"):
         engine.put(b"q", b"refused")

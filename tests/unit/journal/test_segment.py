@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import random
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
 from respmq.journal import format as fmt
-from respmq.journal.segment import Batch, Segment, encode_batch, next_batch, segment_head, segment_numbers, segment_path
+from respmq.journal import segment as module
+from respmq.journal.segment import Batch, Segment, encode_batch, segment_head, segment_numbers, segment_path
 
 START = 1_700_000_000_000
 SALT = 0x1234_5678
@@ -116,7 +118,7 @@ def test_behind_a_damage_the_next_whole_batch_is_found(path: Path) -> None:
     assert damage is not None
     assert (damage.torn, damage.sequence) == (False, FIRST + 2)
     assert damage.lost == ends()[2] - ends()[1]
-    following = next_batch(segment.data, damage.offset + 1, SALT)
+    following = segment.next_batch(damage.offset + 1)
     assert following is not None
     segment.resume(following)
     assert [batch.records for batch in segment.batches()] == RECORDS[2:]
@@ -131,6 +133,49 @@ def test_a_damaged_header_lets_the_batches_be_found(path: Path) -> None:
     assert segment.damage is not None
     assert (segment.damage.torn, segment.damage.sequence) == (False, FIRST)
     assert "header is damaged" in str(segment.damage)
+
+
+#: Headers that a body may be full of, each in one thing what none of a batch can be.
+PRETENDING = {
+    "sequence 0": (0, START, START, 0),
+    "a sequence that is far away": (FIRST + 10_000_000, START, START, FIRST),
+    "a sequence beyond all": (1 << 60, START, START, FIRST),
+    "synced before it is written": (FIRST + 1, START, START, FIRST + 1),
+    "no time": (FIRST + 1, 1 << 60, START, FIRST),
+    "no time of a wall clock": (FIRST + 1, START, -1 << 60, FIRST),
+    "the magic again": fmt.BATCH_META.unpack(fmt.BATCH_MAGIC * 8),
+}
+
+
+@pytest.mark.parametrize("meta", PRETENDING.values(), ids=PRETENDING)
+@pytest.mark.parametrize("header", [0, 1], ids=["", "damaged header"])
+def test_a_body_full_of_the_magic_is_searched_with_little_work(
+    path: Path, meta: tuple[int, ...], header: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them claims half of the file; what is valid behind them is found all the same."""
+    count = 2_000
+    pretending = fmt.BATCH_HEAD.pack(fmt.BATCH_MAGIC, count * fmt.BATCH_SIZE // 2, 0) + fmt.BATCH_META.pack(*meta)
+    damaged = bytearray(encode_batch(FIRST, START, START, FIRST - 1, pretending * count, SALT))
+    damaged[-1] ^= 1
+    valid = [
+        encode_batch(FIRST + place, START + place, START - place, FIRST + place - 1, b"valid", SALT) for place in (1, 2)
+    ]
+    data = bytearray(segment_head(3, FIRST, START, SALT) + bytes(damaged) + b"".join(valid))
+    data[fmt.SEGMENT_HEAD.size] ^= header
+    work = 0
+
+    def counting(of: bytes, value: int = 0) -> int:
+        nonlocal work
+        work += len(of)
+        return crc32(of, value)
+
+    monkeypatch.setattr(module, "crc32", counting)
+    path.write_bytes(data)
+    found = list(Segment(path, 3).all_batches())
+    assert [batch.sequence for batch in found] == [FIRST + 1, FIRST + 2]
+    # A far sequence is none only if it is known which one is due.
+    if not (header and meta == PRETENDING["a sequence that is far away"]):
+        assert work < 2 * len(data)
 
 
 @pytest.mark.parametrize("seed", range(50))

@@ -182,7 +182,7 @@ async def test_a_stop_writes_everything_and_lets_the_answers_go(tmp_path: Path) 
 async def test_a_failure_turns_the_answers_that_are_not_safe_into_errors(tmp_path: Path) -> None:
     async with served(tmp_path) as server:
         safe = await server.loaded()
-        unsafe, reader = await server.connect(), await server.connect()
+        unsafe, reader, fine = await server.connect(), await server.connect(), await server.connect()
         await safe.send("QPUT", "q", "x", "ID", "1")
         await safe.silent()
         several = (encode("QPUT", "q", "x", "ID", "2"), encode("QMPUT", "q", "a", "b"), encode("PING"))
@@ -192,8 +192,10 @@ async def test_a_failure_turns_the_answers_that_are_not_safe_into_errors(tmp_pat
         await reader.silent()
         server.worker.work_one()
         server.files.fail_once("sync", errno.EIO)
+        await fine.send("PING")
         server.work(1)
         await safe.read(b"$1\r\n1\r\n")
+        await fine.read(b"+PONG\r\n")
         for _ in range(3):
             line = await unsafe.line()
             assert line.startswith(b"-MISCONF an fsync of the journal in ")
@@ -204,19 +206,41 @@ async def test_a_failure_turns_the_answers_that_are_not_safe_into_errors(tmp_pat
         assert ("the journal has failed", "error") in server.log
 
 
-async def test_after_a_failure_everything_can_be_read_and_nothing_changed(tmp_path: Path) -> None:
+async def test_after_a_failure_nothing_is_changed_or_told(tmp_path: Path) -> None:
+    """What was refused is in memory still: who saw it there would take it for stored."""
     async with served(tmp_path) as server:
         client = await server.loaded()
         server.files.fail_once("sync", errno.EIO)
         await client.send("QPUT", "q", "x")
         await server.sync()
         await client.line()
-        for words in (("QPUT", "q", "y"), ("QLEASE", "q"), ("QPURGE", "q"), ("QDECLARE", "r"), ("SAVE",)):
+        reads = (("QSTATS", "q"), ("QPEEK", "q"), ("QLIST",), ("QDEAD", "LEN", "q"), ("EXCHANGE", "LIST"), ("DBSIZE",))
+        for words in (("QPUT", "q", "y"), ("QLEASE", "q"), ("QPURGE", "q"), ("QDECLARE", "r"), ("SAVE",), *reads):
             assert (await client.cmd(*words)).startswith(b"-MISCONF an fsync of the journal in "), words
+        assert await client.cmd("MULTI") == b"+OK\r\n"
+        assert (await client.cmd("QSTATS", "q")).startswith(b"-MISCONF ")
+        assert (await client.cmd("EXEC")).startswith(b"-EXECABORT ")
         assert await client.cmd("PING") == b"+PONG\r\n"
-        assert await client.cmd("QDEAD", "LEN", "q") == b":0\r\n"
         assert await client.cmd("PUBLISH", "topic", "event") == b":0\r\n"
+        await client.send("INFO", "persistence")
+        while await client.line() != b"aof_last_write_status:err\r\n":
+            pass
         assert not server.worker.jobs
+
+
+async def test_a_transaction_that_was_begun_before_a_failure_tells_nothing(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        client = await server.loaded()
+        other = await server.connect()
+        for words in (("MULTI",), ("QDEAD", "LEN", "q"), ("PING",)):
+            await other.cmd(*words)
+        server.files.fail_once("sync", errno.EIO)
+        await client.send("QPUT", "q", "x")
+        await server.sync()
+        await client.line()
+        assert await other.cmd("EXEC") == b"*2\r\n"
+        assert (await other.line()).startswith(b"-MISCONF ")
+        assert await other.line() == b"+PONG\r\n"
 
 
 async def test_after_a_failure_nothing_is_copied_into_a_bound_queue(tmp_path: Path) -> None:
@@ -260,6 +284,38 @@ async def test_a_full_disk_holds_answers_until_there_is_space(tmp_path: Path) ->
         await server.sync()
         await other.read(b"$1\r\n2\r\n")
         assert ("the journal can be written again", "info") in server.log
+
+
+async def test_on_a_full_disk_waits_still_end_in_their_time(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        client = await server.loaded()
+        await client.send("QDECLARE", "empty")
+        await server.sync()
+        await client.read(b"+OK\r\n")
+        await client.send("QPUT", "empty", "later", "DELAY", "1s")
+        await server.sync()
+        await client.line()
+        await client.line()
+        short, long = await server.connect(), await server.connect()
+        await short.send("QLEASE", "empty", "WAIT", "2s")
+        await long.send("QLEASE", "empty", "WAIT", "1m")
+        await short.silent()
+        await server.fill(client)
+        await client.send("QPUT", "q", "x", "ID", "1")
+        await client.silent()
+        before = server.engine.now
+        server.reactor._clock = lambda: before + 2_000
+        other = await server.connect()
+        assert await other.cmd("PING") == b"+PONG\r\n"
+        await short.read(b"*0\r\n")
+        # Nothing else has happened: the message is not ready, and the time of the other one isn't over.
+        assert server.engine.now == before
+        assert server.engine.stats(b"empty").delayed == 1
+        await long.silent()
+        await server.empty()
+        await server.sync()
+        await long.read(b"*1\r\n*5\r\n$5\r\nempty\r\n")
+        assert server.engine.now == before + 2_000
 
 
 async def test_a_transaction_of_which_a_command_was_refused_is_not_run(tmp_path: Path) -> None:
