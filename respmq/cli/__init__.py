@@ -5,11 +5,16 @@ from __future__ import annotations
 import click
 
 from respmq.cli import demo, journal, serve, worker
-from respmq.version import __version__
+from respmq.version import __version__, is_compiled
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, "--version", prog_name="respmq", message="%(prog)s %(version)s")
+@click.version_option(
+    f"{__version__}, {'compiled' if is_compiled() else 'not compiled'}",
+    "--version",
+    prog_name="respmq",
+    message="%(prog)s %(version)s",
+)
 def main() -> None:
     """A message broker that speaks the Redis protocol: queues with leases, retries and dead letters."""
 

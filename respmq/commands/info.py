@@ -18,7 +18,7 @@ from respmq.commands.registry import command
 from respmq.commands.replies import VERBATIM
 from respmq.core.stats import QueueStats
 from respmq.resp.values import Verbatim
-from respmq.version import __version__
+from respmq.version import __version__, is_compiled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +40,7 @@ def _server(ctx: Context) -> Section:
     return {
         "redis_version": REDIS_VERSION,
         "respmq_version": __version__,
+        "respmq_compiled": int(is_compiled()),
         "redis_mode": "standalone",
         "os": f"{system.system} {system.release} {system.machine}",
         "arch_bits": 64 if sys.maxsize > 1 << 32 else 32,

@@ -217,7 +217,7 @@ def sections(text: str) -> dict[str, list[str]]:
 
 
 #: What INFO has here and Redis has not.
-OWN_FIELDS = {"respmq_version", "python_version", "listener0", "acl_access_denied_auth"}
+OWN_FIELDS = {"respmq_version", "respmq_compiled", "python_version", "listener0", "acl_access_denied_auth"}
 
 
 def test_info_has_sections_of_redis_in_their_order(both: Both) -> None:
