@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
+from respmq.bench.rounds import MOST_SECONDS
 from respmq.bench.targets import TARGETS, Mode
 
 if TYPE_CHECKING:
@@ -30,14 +31,14 @@ spread     how far the rounds are from their median, at most
 p50, p99   how long a connection took for all three steps, with its {depth} jobs
 client     how busy this client was; {limit:.0%} and more is marked with *"""
 _CLIENT_WAS_LIMIT = """\
-* The client was the limit there and not the server, which can do more: servers may differ more than such lines
-  show."""
+* The client was the limit there and not the server, which can do more: servers
+  may differ more than such lines show."""
 _CROWDED = """\
-The processors were shared with others: at worst this client had to wait for one for {waited:.0%} of the time.
-Repeat it when nothing else runs."""
+The processors were shared: at worst this client waited for one for {waited:.0%} of the
+time. Repeat it when nothing else runs."""
 _SHORT = """\
-Some measurements were too short to be exact: a connection went through {cycles:.1f} cycles.
---seconds {seconds:g} would be enough."""
+Some measurements were too short to be exact: a connection went through
+{cycles:.1f} cycles. Longer ones (--seconds {seconds}) or fewer --connections are better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ class Report:
             sections.append(_CROWDED.format(waited=waited))
         cycles = min((summary.cycles for summary in found), default=math.inf) / self.settings.connections
         if cycles < ENOUGH:
-            seconds = math.ceil(self.settings.seconds * ENOUGH / cycles)
+            seconds = min(MOST_SECONDS, math.ceil(self.settings.seconds * ENOUGH / cycles))
             sections.append(_SHORT.format(cycles=cycles, seconds=seconds))
         sections += self.notes
         failures = [

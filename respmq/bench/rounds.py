@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import secrets
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from respmq.bench.control import Address, BenchError, Control
 from respmq.bench.load import WARM_UP, Load, Measurement
@@ -13,6 +13,9 @@ from respmq.bench.targets import Mode, Target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+#: The longest measurement, in seconds: the time of each cycle is kept until its end.
+MOST_SECONDS: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -42,19 +43,20 @@ def own_broker(*flags: str, lifetime: float | None = None) -> Generator[int]:
     command = [sys.executable, "-m", "respmq", "serve", "--port", "0", "--loglevel", "warning", *flags]
     # What is set for the user's broker is not meant for this one.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RESPMQ_")}
-    with subprocess.Popen(  # noqa: S603 - ourselves
-        command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
-    ) as process:
+    with contextlib.ExitStack() as stack:
+        with _undisturbed():
+            process = subprocess.Popen(  # noqa: S603 - ourselves
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+            )
+            stack.enter_context(process)
+            stack.callback(_end, process)
         watchdog = threading.Timer(lifetime or PATIENCE, process.kill)
+        stack.callback(watchdog.cancel)
         watchdog.start()
-        try:
-            port = _port(process)
-            if lifetime is None:
-                watchdog.cancel()
-            yield port
-        finally:
-            _end(process)
+        port = _port(process)
+        if lifetime is None:
             watchdog.cancel()
+        yield port
 
 
 @contextlib.contextmanager
@@ -75,14 +77,30 @@ def own_redis(program: str, folder: Path, flags: Sequence[str]) -> Generator[int
         port: int = probe.getsockname()[1]
     log = folder / "redis.log"
     places = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder), "--logfile", str(log), "--save", ""]
-    with subprocess.Popen(  # noqa: S603 - found on the PATH, as the user asked for
-        [program, *places, *flags], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    ) as process:
-        try:
-            _wait_for(process, log)
-            yield port
-        finally:
-            _end(process)
+    with contextlib.ExitStack() as stack:
+        with _undisturbed():
+            process = subprocess.Popen(  # noqa: S603 - found on the PATH, as the user asked for
+                [program, *places, *flags], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            )
+            stack.enter_context(process)
+            stack.callback(_end, process)
+        _wait_for(process, log)
+        yield port
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Generator[None]:
+    """Let signals that end the command wait: between a process and the note that it has to be ended is no good time."""
+    came: list[int] = []
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    handlers = {number: signal.signal(number, lambda number, _frame: came.append(number)) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    for late in came:
+        signal.raise_signal(late)
 
 
 def _port(process: subprocess.Popen[str]) -> int:
