@@ -87,7 +87,6 @@ class Load:
     """So many connections to one server, each in its own cycle. Closing it waits until the server is done with them."""
 
     def __init__(self, address: Address, plan: Plan, connections: int) -> None:
-        self._address = address
         self._plan = plan
         #: What error replies say: hiredis puts it here, so that not every reply has to be looked at.
         self._errors: list[str] = []

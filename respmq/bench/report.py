@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from respmq.bench.load import Measurement
     from respmq.bench.rounds import Outcome, Settings
 
-#: From which part of the time on that the client was busy it is taken for the limit.
+#: From which part of the time on that the client had something to do it is taken for the limit.
 LIMIT: Final = 0.9
 #: From which part of the time on that the client waited for a processor this is worth a word.
 CROWDED: Final = 0.1
@@ -29,7 +29,7 @@ _LEGEND = """\
 jobs/s     jobs that were put, leased and acked in a second
 spread     how far the rounds are from their median, at most
 p50, p99   how long a connection took for all three steps, with its {depth} jobs
-client     how busy this client was; {limit:.0%} and more is marked with *"""
+client     how busy this client was; * if it had work to do {limit:.0%} of the time"""
 _CLIENT_WAS_LIMIT = """\
 * The client was the limit there and not the server, which can do more: servers
   may differ more than such lines show."""
@@ -66,7 +66,8 @@ class Summary:
     @property
     def client_was_limit(self) -> bool:
         """Whether the client could hardly have done more, whatever the server."""
-        return self.busy >= LIMIT
+        # While it waited for a processor it had something to do, too.
+        return self.busy + self.waited >= LIMIT
 
 
 def summarize(measurements: list[Measurement]) -> Summary:

@@ -81,11 +81,13 @@ def _measure(target: Target, address: Address, mode: Mode, settings: Settings) -
     name = f"respmq-bench-{secrets.token_hex(8)}"
     plan = target.plan(mode, name, 1 if mode is Mode.SINGLE else settings.depth, b"x" * settings.body)
     with Control(address) as control:
-        target.make(control, name)
+        target.check(control, name)
     collecting = gc.isenabled()
     # Nothing here has to be collected, and the pause would be counted as the server's.
     gc.disable()
     try:
+        with Control(address) as control:
+            target.make(control, name)
         with Load(address, plan, settings.connections) as load:
             measurement = load.measure(settings.seconds)
     except BaseException as error:

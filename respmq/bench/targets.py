@@ -67,16 +67,28 @@ class Target(ABC):
     server: ClassVar[str]
 
     @abstractmethod
+    def check(self, control: Control, name: str) -> None:
+        """See that the name is free.
+
+        Raises:
+            BenchError: there is something of that name.
+        """
+
+    @abstractmethod
     def make(self, control: Control, name: str) -> None:
         """Make the queue.
 
         Raises:
-            BenchError: there is something of that name, which is left alone; or it can't be made.
+            BenchError: it can't be made.
         """
 
     @abstractmethod
     def remove(self, control: Control, name: str) -> None:
-        """Remove the queue and what is left in it."""
+        """Remove the queue and what is left in it, if it is there.
+
+        Raises:
+            BenchError: it can't be removed.
+        """
 
     @abstractmethod
     def plan(self, mode: Mode, name: str, jobs: int, body: bytes) -> Plan:
@@ -90,18 +102,23 @@ class RespmqTarget(Target):
     title = "respmq"
     server = "respmq"
 
-    def make(self, control: Control, name: str) -> None:
-        """Declare it, with room for all jobs, and without deduplication, which the others don't have."""
+    def check(self, control: Control, name: str) -> None:
+        """See that there is no such queue."""
         reply = control.ask("QCONFIG", name)
         if not isinstance(reply, hiredis.ReplyError):
             raise BenchError(f"there is a queue '{name}' already")
         if not str(reply).startswith("NOQUEUE"):
             raise BenchError(f"it answers QCONFIG with '{reply}'")
+
+    def make(self, control: Control, name: str) -> None:
+        """Declare it, with room for all jobs, and without deduplication, which the others don't have."""
         control.call("QDECLARE", name, "MAXLEN", "1000000", "DEDUPE", "0")
 
     def remove(self, control: Control, name: str) -> None:
         """Delete it."""
-        control.call("QDELETE", name)
+        reply = control.ask("QDELETE", name)
+        if isinstance(reply, hiredis.ReplyError) and not str(reply).startswith("NOQUEUE"):
+            raise BenchError(f"it answers QDELETE with '{reply}'")
 
     def plan(self, mode: Mode, name: str, jobs: int, body: bytes) -> Plan:
         """QPUT, QLEASE, QACK; or QMPUT, QLEASE COUNT and one QACK of all."""
@@ -134,7 +151,7 @@ class RespmqTarget(Target):
 class _RedisTarget(Target, ABC):
     server = "redis"
 
-    def make(self, control: Control, name: str) -> None:
+    def check(self, control: Control, name: str) -> None:
         if control.call("EXISTS", *self._keys(name)) != 0:
             raise BenchError(f"there is a key '{name}' already")
 
@@ -154,7 +171,6 @@ class StreamsTarget(_RedisTarget):
 
     def make(self, control: Control, name: str) -> None:
         """Create the stream with its group."""
-        super().make(control, name)
         control.call("XGROUP", "CREATE", name, "g", "$", "MKSTREAM")
 
     def plan(self, mode: Mode, name: str, jobs: int, body: bytes) -> Plan:
@@ -185,6 +201,9 @@ class ListsTarget(_RedisTarget):
 
     key = "lists"
     title = "Redis lists"
+
+    def make(self, control: Control, name: str) -> None:
+        """A list is there as soon as something is put into it."""
 
     def plan(self, mode: Mode, name: str, jobs: int, body: bytes) -> Plan:
         """LPUSH, LMOVE, LREM; or LPUSH of many, the others pipelined."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import platform
 import shutil
@@ -58,11 +59,20 @@ def _address(ctx: click.Context, param: click.Parameter, value: str | None) -> A
     return Address(host.removeprefix("[").removesuffix("]"), int(port))
 
 
+def _number(ctx: click.Context, param: click.Parameter, value: float) -> float:
+    """A float that is a number: the range lets pass what compares with nothing."""
+    if math.isnan(value):
+        msg = "'nan' is no number of seconds: one from 0.01 to 60 is wanted"
+        raise click.BadParameter(msg, ctx=ctx, param=param)
+    return value
+
+
 @click.command(help=_HELP)
 @click.option("--rounds", type=click.IntRange(1, 1000), default=3, show_default=True, help="How often all is measured.")
 @click.option(
     "--seconds",
     type=click.FloatRange(0.01, 60),
+    callback=_number,
     default=1.0,
     show_default=True,
     help="How long each measurement lasts.",
@@ -245,7 +255,7 @@ def _progress(seconds: float, settings: Settings) -> Callable[[Target, Mode], No
     from respmq.bench.report import mode_title
 
     def show(target: Target, mode: Mode) -> None:
-        line = f"{target.title}, {mode_title(mode, settings.depth)} (all takes about {seconds:.0f} seconds)"
+        line = f"{target.title}, {mode_title(mode, settings.depth)} (all takes about {seconds:.0f} s)"
         click.echo(_CLEAR + line, nl=False, err=True)
 
     return show if sys.stderr.isatty() else lambda _target, _mode: None

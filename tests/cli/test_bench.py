@@ -10,10 +10,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
+from respmq.bench.rounds import MOST_SECONDS
 from respmq.cli import main
+from respmq.cli.bench import bench
 from tests.support import Conn, Connect, ServerProcess, info, start_server, stat, wait_until
 from tests.support.server import ROOT
 
@@ -212,6 +215,11 @@ def fail(*args: str) -> tuple[int, str]:
         (("--data", "missing"), "Invalid value for '--data': Directory 'missing' does not exist."),
         (("--rounds", "0"), "Invalid value for '--rounds': 0 is not in the range 1<=x<=1000."),
         (("--seconds", "soon"), "Invalid value for '--seconds': 'soon' is not a valid float range."),
+        (("--seconds", "61"), "Invalid value for '--seconds': 61.0 is not in the range 0.01<=x<=60."),
+        (
+            ("--seconds", "nan"),
+            "Invalid value for '--seconds': 'nan' is no number of seconds: one from 0.01 to 60 is wanted",
+        ),
         (("more",), "Got unexpected extra argument (more)"),
         *(
             (
@@ -224,6 +232,13 @@ def fail(*args: str) -> tuple[int, str]:
 )
 def test_wrong_flags(flags: tuple[str, ...], message: str) -> None:
     assert fail(*flags) == (2, message)
+
+
+def test_it_never_suggests_what_it_refuses() -> None:
+    """The table says how many --seconds would be enough."""
+    (seconds,) = [parameter for parameter in bench.params if parameter.name == "seconds"]
+    assert isinstance(seconds.type, click.FloatRange)
+    assert seconds.type.max == MOST_SECONDS
 
 
 def test_nobody_listens_there() -> None:

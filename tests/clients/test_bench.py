@@ -124,7 +124,7 @@ def test_a_redis_is_no_respmq(redis: Address) -> None:
 def test_a_key_that_is_there_is_not_touched(target: Target, key: str, control: Control) -> None:
     control.call("SET", key, "1")
     with pytest.raises(BenchError, match="there is a key 'mine' already"):
-        target.make(control, "mine")
+        target.check(control, "mine")
     assert control.call("GET", key) == b"1"
 
 
