@@ -6,6 +6,6 @@ __version__ = "0.1.0"
 
 
 def is_compiled() -> bool:
-    """Whether what runs for every message was compiled when this was installed; it does the same, but slower, if not."""
+    """Whether what runs for every message is compiled; if not, it does the same, but slower."""
     spec = find_spec("respmq.core.queue")
     return spec is not None and not str(spec.origin).endswith(".py")

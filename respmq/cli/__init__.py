@@ -1,10 +1,10 @@
-"""The command line: a server, a worker, a demonstration, and the tools for a journal."""
+"""The command line: a server, a worker, a demonstration, a benchmark, and the tools for a journal."""
 
 from __future__ import annotations
 
 import click
 
-from respmq.cli import demo, journal, serve, worker
+from respmq.cli import bench, demo, journal, serve, worker
 from respmq.version import __version__, is_compiled
 
 
@@ -22,6 +22,7 @@ def main() -> None:
 main.add_command(serve.serve)
 main.add_command(worker.worker)
 main.add_command(demo.demo)
+main.add_command(bench.bench)
 main.add_command(journal.check)
 main.add_command(journal.export)
 main.add_command(journal.import_)

@@ -6,26 +6,17 @@ moved on where the story has to wait.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import re
 import signal
-import subprocess
 import sys
-import threading
 from typing import TYPE_CHECKING, cast
 
 import click
 
+from respmq.cli.own_servers import PATIENCE, own_broker
 from respmq.cli.transcript import OK, Reply, show_command, show_reply
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable
-
-_LISTENING = re.compile(r"Listening on 127\.0\.0\.1:([0-9]+)\n")
-
-#: How long the broker may take to start or to stop, in seconds.
-_PATIENCE = 20.0
+    from collections.abc import Callable
 
 _NEXT = """\
 That was the life of two jobs: leased and acked; failed, retried, given up, looked at and replayed.
@@ -86,7 +77,10 @@ def demo() -> None:
     # So that the broker is ended too.
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(1))
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    with _broker() as port, redis.Redis("127.0.0.1", port, protocol=2) as client:
+    with (
+        own_broker("--virtual-clock", lifetime=PATIENCE) as port,
+        redis.Redis("127.0.0.1", port, protocol=2) as client,
+    ):
         click.echo(f"A broker listens on 127.0.0.1:{port} for as long as this demo runs. A redis-cli session with it:")
         try:
             execute = cast("Callable[..., Reply]", client.execute_command)
@@ -132,31 +126,3 @@ def tell(session: Session) -> None:
 def _check(holds: bool, due: str) -> None:  # noqa: FBT001 - a condition, as in an assert
     if not holds:
         raise UnexpectedError(due)
-
-
-@contextlib.contextmanager
-def _broker() -> Generator[int]:
-    """A broker process for as long as the context lasts; its port."""
-    command = [sys.executable, "-m", "respmq", "serve", "--port", "0", "--virtual-clock", "--loglevel", "warning"]
-    # What is set for the user's broker is not meant for this one.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("RESPMQ_")}
-    with subprocess.Popen(  # noqa: S603 - ourselves
-        command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
-    ) as process:
-        watchdog = threading.Timer(_PATIENCE, process.kill)
-        watchdog.start()
-        try:
-            yield _port(process.stdout or ())
-        finally:
-            process.terminate()
-            process.wait()
-            watchdog.cancel()
-
-
-def _port(banner: Iterable[str]) -> int:
-    """The port that the broker says it listens on."""
-    for line in banner:
-        match = _LISTENING.fullmatch(line)
-        if match is not None:
-            return int(match[1])
-    raise UnexpectedError("its broker did not start")

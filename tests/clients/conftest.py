@@ -20,6 +20,7 @@ from tests.clients.support import PATIENCE
 HERE: Final = Path(__file__).parent
 PROGRAMS: Final = {
     "test_against_redis.py": ("redis-server",),
+    "test_bench.py": ("redis-server",),
     "test_node.py": ("node",),
     "test_pubsub_against_redis.py": ("redis-server",),
     "test_redis_tools.py": ("redis-cli", "redis-benchmark"),
