@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from respmq.server.poller import Poller
     from respmq.server.state import State
 
+#: Of a client: host and port, and more of them for IPv6; a path or nothing for a Unix socket.
+SocketAddress = tuple[str, int] | tuple[str, int, int, int] | str
+
 #: How many passes are made in a row, while there is something to do, before Trio's other tasks get their turn.
 _PASSES = 16
 
@@ -68,13 +71,14 @@ class Reactor:
         self._connections: dict[int, Connection] = {}
         self._by_session: dict[int, Connection] = {}
         self._touched: list[Connection] = []
+        self._broken: list[Connection] = []
         self._stopping = self._hurry = False
         #: Whether what fell due last has met a fault of ours.
         self._faulty = False
         self._accepting = False
         self._accept_again = 0.0
         self._sleep = trio.CancelScope()
-        self._safe = None if state.durable is None else Safekeeping(state, state.durable, self._write)
+        self._safe = None if state.durable is None else Safekeeping(state, state.durable, self._write, self._send_held)
         state.disconnect = self.disconnect
         state.backlog = self.backlog
         self._listen(on=True)
@@ -175,50 +179,79 @@ class Reactor:
 
     def _flush(self) -> None:
         """Let woken sessions go on and send all answers, until there is nothing left to do."""
+        self._answer()
+        while self._safe is not None:
+            self._safe.commit(())
+            self._safe.release()
+            self._close_broken()
+            if not (self._touched or self.state.woken):
+                return
+            self._answer()
+
+    def _answer(self) -> None:
         woken = self.state.woken
-        touched = self._touched
-        while woken or touched:
+        while woken or self._touched:
             while woken:
                 connection = self._by_session.get(woken.popleft().id)
                 if connection is not None:
                     self._resume(connection)
-            self._touched = []
+            touched, self._touched = self._touched, []
             if self._safe is not None:
                 self._safe.commit(touched)
             for connection in touched:
                 connection.touched = False
                 session = connection.session
-                try:
-                    # While events wait, the socket may take more: `interest` alone doesn't tell who is behind.
-                    behind = session.congested or session.stalled or connection.interest != READ
-                    if behind or connection.ended or session.closing:
-                        self._write(connection)
-                        continue
-                    # As `_write` does it where nothing is out of the ordinary, which is nearly always.
-                    data = session.take_out()
-                    if not data:
-                        # CLIENT REPLY may have taken answers away: they are as good as written.
-                        session.handed.clear()
-                        continue
-                    try:
-                        sent = connection.send(data)
-                    except (BlockingIOError, InterruptedError):
-                        sent = 0
-                    self.state.output_bytes += sent
-                    if sent < len(data):
-                        connection.hold(data, sent)
-                    elif session.out_size:
-                        session.written()
-                    elif session.handed:
-                        session.handed.clear()
-                except OSError:
-                    self._close(connection)
-                except Exception as error:  # noqa: BLE001 - as in _write
-                    self._fail(connection, error)
-            touched = self._touched
-        if self._safe is not None:
-            self._safe.commit(())
-            self._safe.release()
+                # While events wait, the socket may take more: `interest` alone doesn't tell who is behind.
+                behind = session.congested or session.stalled or connection.interest != READ
+                if behind or connection.ended or session.closing:
+                    self._write(connection)
+                    continue
+                data = session.take_out()
+                if data:
+                    self._send(connection, data)
+                else:
+                    # CLIENT REPLY may have taken answers away: they are as good as written.
+                    session.handed.clear()
+            self._close_broken()
+
+    def _send(self, connection: Connection, data: bytes) -> None:
+        """Send answers as `_write` does, to a client about which nothing is out of the ordinary: nearly always so."""
+        session = connection.session
+        try:
+            try:
+                sent = connection.send(data)
+            except (BlockingIOError, InterruptedError):
+                sent = 0
+            self.state.output_bytes += sent
+            if sent < len(data):
+                connection.hold(data, sent)
+            elif session.out_size:
+                session.written()
+            elif session.handed:
+                session.handed.clear()
+        except OSError:
+            self._broken.append(connection)
+        except Exception as error:  # noqa: BLE001 - as in _write
+            self._fail(connection, error)
+
+    def _send_held(self, connection: Connection, data: bytes) -> None:
+        """Send answers that had to wait until what they tell of was safe."""
+        session = connection.session
+        behind = session.congested or session.stalled or connection.interest != READ or connection.backlog
+        if behind or connection.ended or session.closing or session.out:
+            connection.release(data)
+            self._write(connection)
+        else:
+            self._send(connection, data)
+
+    def _close_broken(self) -> None:
+        """Close connections that couldn't be written to.
+
+        Not before all others have been: what was delivered to them goes to others at once, whose answers of this pass
+        are not to tell of that before it is safe.
+        """
+        while self._broken:
+            self._close(self._broken.pop())
 
     def _touch(self, connection: Connection) -> None:
         if not connection.touched:
@@ -276,7 +309,7 @@ class Reactor:
         try:
             self._write_out(connection)
         except OSError:
-            self._close(connection)
+            self._broken.append(connection)
         except Exception as error:  # noqa: BLE001 - a fault of ours must end this connection only
             self._fail(connection, error)
 
@@ -315,7 +348,7 @@ class Reactor:
     def _fail(self, connection: Connection, error: Exception) -> None:
         """Close a connection whose client can't be told of a fault of ours."""
         self._report(error, client=connection.session.address)
-        self._close(connection)
+        self._broken.append(connection)
 
     def _report(self, error: Exception, **details: object) -> None:
         self.state.notice("internal error", level="error", **details, error=repr(error), exc_info=error)
@@ -375,7 +408,7 @@ class Reactor:
             self.state.notice("a refused client could not be told", level="debug")
         sock.close()
 
-    def _connect(self, sock: socket.socket, address: tuple[str, int] | str) -> None:
+    def _connect(self, sock: socket.socket, address: SocketAddress) -> None:
         heartbeat = self.state.config.heartbeat
         if sock.family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -452,6 +485,7 @@ class Reactor:
                         self._sleep.cancel()
                 except Exception as error:  # noqa: BLE001 - as in _write
                     self._fail(connection, error)
+                    self._close_broken()
 
     async def _finish(self) -> None:
         """After the stop: answer what has arrived, end all waits, and give clients time to read their answers."""
@@ -485,7 +519,7 @@ class Reactor:
                 self._flush()
 
 
-def _shown(sock: socket.socket, address: tuple[str, int] | str) -> str:
+def _shown(sock: socket.socket, address: SocketAddress) -> str:
     """An address as in CLIENT LIST; for a Unix socket, that of the listening side."""
     if isinstance(address, tuple):
         host, port = address[:2]

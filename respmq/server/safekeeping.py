@@ -8,7 +8,7 @@ journal fails, whoever waits is told that nothing was done for sure.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from respmq.errors import PersistenceError
 from respmq.resp.reader import count_replies
@@ -29,13 +29,16 @@ _SLICE = 5_000_000
 _SHOW_EVERY = 2_000_000_000
 
 
-class Held(NamedTuple):
+class Held:
     """Answers of one connection that wait for a batch, and what was delivered in them."""
 
-    sequence: int
-    connection: Connection
-    data: bytes
-    handed: list[list[Any]]
+    __slots__ = ("connection", "data", "handed", "sequence")
+
+    def __init__(self, sequence: int, connection: Connection, data: bytes, handed: list[list[Any]]) -> None:
+        self.sequence = sequence
+        self.connection = connection
+        self.data = data
+        self.handed = handed
 
 
 class Safekeeping:
@@ -45,12 +48,20 @@ class Safekeeping:
         state: the server.
         durable: the engine.
         write: writes what a connection has to send.
+        send: sends it these answers.
     """
 
-    def __init__(self, state: State, durable: Durable, write: Callable[[Connection], None]) -> None:
+    def __init__(
+        self,
+        state: State,
+        durable: Durable,
+        write: Callable[[Connection], None],
+        send: Callable[[Connection, bytes], None],
+    ) -> None:
         self._state = state
         self._durable = durable
         self._write = write
+        self._send = send
         self._held: deque[Held] = deque()
         #: Connections that have something to send that needn't wait.
         self._leaving: list[Connection] = []
@@ -140,17 +151,20 @@ class Safekeeping:
             connection = self._leaving.pop()
             if connection.backlog:
                 self._write(connection)
-        while held and (held[0].sequence <= durable.safe or self._failed):
+        safe = durable.safe
+        while held and (held[0].sequence <= safe or self._failed):
             item = held.popleft()
-            item.connection.held -= 1
-            if item.connection.session.closed:
+            connection = item.connection
+            session = connection.session
+            connection.held -= 1
+            if session.closed:
                 continue
-            item.connection.session.handed[:0] = item.handed
-            item.connection.release(item.data)
+            if item.handed:
+                session.handed[:0] = item.handed
             if item.data:
-                self._write(item.connection)
+                self._send(connection, item.data)
             else:
-                item.connection.session.wake()
+                session.wake()
 
     def take_back(self, connection: Connection) -> None:
         """A connection is about to be closed: what was delivered in its answers goes back."""
@@ -171,10 +185,10 @@ class Safekeeping:
             session = connection.session
             session.handed.clear()
             session.out.append(_instead_of(session.take_out(), error))
-        self._held = deque(
-            item._replace(data=_instead_of(item.data, error), handed=[]) if item.sequence > self._durable.safe else item
-            for item in self._held
-        )
+        for item in self._held:
+            if item.sequence > self._durable.safe:
+                item.data = _instead_of(item.data, error)
+                item.handed = []
         self._state.note_stuck()
         for session in list(self._state.sessions.values()):
             session.unblock(error)

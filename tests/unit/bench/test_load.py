@@ -77,7 +77,7 @@ def test_a_server_that_does_as_it_should() -> None:
     assert found.cycles > 0
     assert found.rate > 0
     assert 0 < found.p50 <= found.p99
-    assert 0 < found.busy <= 1.1
+    assert found.busy > 0
     assert found.waited >= 0
 
 
