@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 #: Beside body, headers and attachments, what the record of a message takes at most. (`hub.used` counts more.)
 _RECORD_SIZE = 600
 
+#: How many of the last segments are left alone when one is full: most of what is in them now will soon be gone.
+_FRESH = 2
+
 #: How many records of an import are one batch.
 _RECORDS_AT_ONCE = 10_000
 
@@ -302,7 +305,7 @@ class JournaledEngine(MemoryEngine):
         if journal is not None and journal.dirty:
             segment = journal.homes.segment
             journal.commit(self.now)
-            if journal.homes.segment != segment and self.compactor is not None:
+            if journal.homes.segment != segment and len(journal.sizes) > _FRESH and self.compactor is not None:
                 # Not only once a second: much may be written in that time.
                 self.compactor.look(self.now)
             self.limit_room()

@@ -134,9 +134,14 @@ class Compactor:
                 self._end = max(journal.sizes)
                 self._mark = self._foreign
                 self._live_at_mark = self._live_size
-            self._reading = True
-            path = segment_path(journal.folder, oldest)
-            journal.read(partial(Segment, path, oldest), self._begin)
+            if journal.homes.holds_messages(oldest, now):
+                self._reading = True
+                path = segment_path(journal.folder, oldest)
+                journal.read(partial(Segment, path, oldest), self._begin)
+            else:
+                # As with messages that come and go: nothing in it has to be looked for.
+                self._emptied = oldest
+                self._steps = self._carry_descriptions(oldest)
             return
 
     def _is_too_large(self, now: int) -> bool:
@@ -224,12 +229,8 @@ class Compactor:
 
     def _carry_from_memory(self, segment: int) -> Iterator[None]:
         """Write down again all that has its home in a segment, without reading it."""
-        encoder, homes = self._journal.encoder, self._journal.homes
-        for name in self._exchange_names():
-            self._carry_exchange(name, segment)
+        yield from self._carry_descriptions(segment)
         for queue in list(self._queues.values()):
-            if homes.holds_queue(queue.number, segment):
-                encoder.declared(queue)
             self._remember(queue, queue.window.ids())
             yield
             ids = [*queue.live, *(letter.message.id for letter in queue.dead)]
@@ -238,6 +239,17 @@ class Compactor:
                     self._carry_message(queue, id, segment)
                 if place % _RECORDS_AT_ONCE == 0:
                     yield
+
+    def _carry_descriptions(self, segment: int) -> Iterator[None]:
+        """Write down again the queues and exchanges whose home is a segment."""
+        for name in self._exchange_names():
+            self._carry_exchange(name, segment)
+        yield
+        for place, queue in enumerate(list(self._queues.values())):
+            if self._journal.homes.holds_queue(queue.number, segment) and self._queues.get(queue.name) is queue:
+                self._journal.encoder.declared(queue)
+            if place % _RECORDS_AT_ONCE == 0:
+                yield
 
     def _look_at(self, kind: int, number: int, payload: bytes, segment: int) -> int:
         """Write down again what a record is the home of; returns about how much there was to look at."""

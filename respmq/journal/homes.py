@@ -161,11 +161,15 @@ class Homes:
         size = sum(size for number, size in records if number == segment)
         return size + sum(_live_size(home, now) for home in self._by_segment.get(segment, {}).values())
 
+    def holds_messages(self, segment: int, now: int) -> bool:
+        """Whether a message, a dead letter or an id that is remembered was last written down whole in a segment."""
+        homes = self._by_segment.get(segment, {}).values()
+        return any(home.live or home.dead or home.remembered > now for home in homes)
+
     def is_needed(self, segment: int, now: int) -> bool:
         """Whether something that is to be known still is written in a segment and nowhere later."""
-        homes = self._by_segment.get(segment, {}).values()
         return (
-            any(home.live or home.dead or home.remembered > now for home in homes)
+            self.holds_messages(segment, now)
             or any(segment == number for number, _ in self._queues.values())
             or any(segment == number for number, _ in self._exchanges.values())
         )

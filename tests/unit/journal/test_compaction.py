@@ -203,3 +203,22 @@ def test_one_compaction_at_a_time(rig: Rig) -> None:
     assert described["aof_rewrite_in_progress"] == 0
     assert int(described["aof_rewrites"]) > 3
     assert engine.compact()
+
+
+def test_a_segment_in_which_no_message_is_needed_is_not_read(rig: Rig) -> None:
+    """What is kept of it, queues and exchanges, is known; so damage in it that nobody has seen does no harm."""
+    engine = opened(rig)
+    engine.exchanges.declare(b"x", "TOPIC")
+    for number in range(100):
+        put(engine, b"%d" % number)
+    (oldest, *_) = segment_numbers(rig.folder)
+    flip(segment_path(rig.folder, oldest), 300)
+    for _ in range(100):
+        (message,) = engine.lease_one(b"q")
+        engine.ack_one(b"q", message.lease or b"")
+    there = dump(engine)
+    compact(engine)
+    assert oldest not in segment_numbers(rig.folder)
+    assert engine.take_warnings() == []
+    engine.close()
+    assert dump(rig.open()) == there
