@@ -45,7 +45,13 @@ def encode_json(value: object) -> bytes:
 
 def encode_ids(ids: Sequence[bytes]) -> bytes:
     """Ids of at most 255 bytes each, with their sizes before them."""
-    return bytes(map(len, ids)) + b"".join(ids)
+    return _sizes(ids) + b"".join(ids)
+
+
+def _sizes(words: Sequence[bytes]) -> bytes:
+    """The sizes of words of at most 255 bytes, a byte each."""
+    # Compiled, a list is filled faster than `map` runs.
+    return bytes([len(word) for word in words])
 
 
 def encode_message(message: Message, flags: int) -> bytes:
@@ -231,14 +237,20 @@ class Encoder(Recorder):
             head = _pack_put_one(_PUT, size - _HEAD_SIZE, number, at, order, 1, len(body))
             self.records.append(head + first.id + body)
             return
-        bodies = [message.body for message in messages]
-        sizes = [*map(len, bodies)]
+        parts = [message.id for message in messages]
+        sizes: list[int] = []
+        size = fmt.PUT.size + (fmt.ID_SIZE + 4) * count
         for message in messages:
             message.home = home
-        head = _pack_put(first.enqueued_at, first.order, count) + pack(f"<{count}I", *sizes)
-        payload = b"".join((head, *[message.id for message in messages], *bodies))
-        home.write(count, len(payload) + _HEAD_SIZE)
-        self.records.append(_pack_head(_PUT, len(payload), queue.number) + payload)
+            body = message.body
+            parts.append(body)
+            sizes.append(len(body))
+            size += len(body)
+        home.write(count, size + _HEAD_SIZE)
+        head = _pack_head(_PUT, size, queue.number) + _pack_put(first.enqueued_at, first.order, count)
+        # Bodies may be large: they are not put together here and then once more for the batch.
+        self.records.append(head + pack(f"<{count}I", *sizes))
+        self.records += parts
 
     def duplicate(self, queue: Stock) -> None:
         """A put was turned away because its id is known."""
@@ -266,8 +278,7 @@ class Encoder(Recorder):
             return
         ids = [message.id for message in messages]
         tokens = [message.lease or b"" for message in messages]
-        head = _pack_leased(deadline, len(ids)) + bytes(map(len, ids)) + bytes(map(len, tokens))
-        payload = b"".join((head, *ids, *tokens))
+        payload = b"".join((_pack_leased(deadline, len(ids)), _sizes(ids), _sizes(tokens), *ids, *tokens))
         self.records.append(_pack_head(_LEASED, len(payload), queue.number) + payload)
 
     def requested(self, queue: Stock, request: Request) -> None:
