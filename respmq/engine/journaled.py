@@ -188,6 +188,10 @@ class JournaledEngine(MemoryEngine):
             self.journal.finish()
             self.limit_room()
 
+    def await_sync(self) -> bool:
+        """Wait a moment for a sync that answers wait for; whether it has ended."""
+        return self.journal is not None and self.journal.await_sync()
+
     @property
     def stuck(self) -> str | None:
         """Why nothing may change for now; None if it may."""

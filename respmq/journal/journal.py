@@ -31,6 +31,9 @@ Policy = Literal["always", "everysec", "no"]
 #: leases, acks and what time brings.
 _STEP = 1 << 20
 
+#: How long the end of a sync is waited for while nothing else is done, in milliseconds.
+_PATIENCE = 1
+
 #: How many segments may be on their way to the disk: with more of them, the last one grows until the disk is ready.
 _RETIRING = 4
 
@@ -84,7 +87,8 @@ class Journal:
         self._reserve = self._step // 4
         self._wall = wall
         self._worker = worker
-        self._syncing = False
+        #: Whether a sync is on its way, and whether it has been waited for.
+        self._syncing = self._awaited = False
         #: How many segments are being trimmed and synced.
         self._retiring = 0
         #: Whether the file system can set space aside, so that a write there can be trusted to find it.
@@ -203,6 +207,20 @@ class Journal:
     def finish(self) -> None:
         """Take note of what was done in the background."""
         self._worker.finish()
+
+    def await_sync(self) -> bool:
+        """Wait a moment for the end of a sync that answers wait for, once for each; whether it has ended.
+
+        What is read meanwhile would have to wait for the next one anyway: all of it can be done at once then, and be
+        safe together.
+        """
+        if not self._syncing or self._awaited or self._policy != "always":
+            return False
+        self._awaited = True
+        if not self._worker.wait(_PATIENCE):
+            return False
+        self._worker.finish()
+        return True
 
     def every_second(self) -> None:
         """Sync, if that is the policy, and begin a new segment, if the last one had to grow for a while."""
@@ -431,6 +449,7 @@ class Journal:
         if self._syncing or self._durable >= self._written or self.failure is not None:
             return
         self._syncing = True
+        self._awaited = False
         self._worker.sync(self._fd, self.files.sync, self._synced_until(self._written, then=True))
 
     def _synced_until(self, sequence: int, *, then: bool = False) -> Callable[[OSError | None], None]:

@@ -7,6 +7,7 @@ can do them in the background and the thread has nothing to do that would have t
 
 from __future__ import annotations
 
+import select
 import threading
 from collections import deque
 from queue import SimpleQueue
@@ -29,6 +30,8 @@ class Worker:
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._done: deque[tuple[Callable[[OSError | None], None], OSError | None]] = deque()
         self._wake = wake
+        self._poll = select.poll()
+        self._poll.register(wake.fileno(), select.POLLIN)
         self._thread = threading.Thread(target=self._run, name="respmq journal", daemon=True)
         self._thread.start()
 
@@ -43,6 +46,10 @@ class Worker:
     def sync(self, fd: int, sync: Callable[[int], None], done: Callable[[OSError | None], None]) -> None:
         """Have a file synced by `sync(fd)`, behind all jobs that were submitted before."""
         self.submit(lambda: sync(fd), done)
+
+    def wait(self, milliseconds: int) -> bool:
+        """Wait until something is done, that long at most; whether something is."""
+        return bool(self._poll.poll(milliseconds))
 
     def finish(self) -> None:
         """Call back for all jobs that are done."""

@@ -123,6 +123,9 @@ class Reactor:
     def _pass(self) -> float:
         """One pass; returns after how many seconds the next one is due, if no socket is ready before."""
         following = self._tick()
+        if self._safe is not None and self._safe.await_sync():
+            self._safe.release()
+            self._close_broken()
         events = self._poller.ready()
         self._serve(events)
         self._flush()

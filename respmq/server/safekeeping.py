@@ -141,6 +141,10 @@ class Safekeeping:
             session.handed = []
             connection.held += 1
 
+    def await_sync(self) -> bool:
+        """Wait a moment for what answers wait for, if there are any; whether it has come."""
+        return bool(self._held) and self._durable.await_sync()
+
     def release(self) -> None:
         """Send the answers that needn't wait, and those that have waited long enough."""
         held = self._held
