@@ -19,7 +19,14 @@ import pytest
 ROOT = Path(__file__).parent.parent / "respmq"
 
 #: The modules of `respmq.server` that do I/O; the others are the sessions and what they share, and do none.
-LOOP = {"server.poller", "server.heartbeat", "server.connection", "server.reactor", "server.safekeeping"}
+LOOP = {
+    "server.acceptor",
+    "server.poller",
+    "server.heartbeat",
+    "server.connection",
+    "server.reactor",
+    "server.safekeeping",
+}
 
 BASICS = {"errors", "durations", "globs", "pending"}
 MAY_IMPORT: dict[str, set[str]] = {
@@ -75,7 +82,17 @@ WORDS_OF_CORE = {"core.model", "core.stats", "core.waiting", "core.directory", "
 #: Who may use what doesn't come with Python.
 THIRD_PARTY = {
     "trio": {
-        *("nursery", "server.reactor", "server.app", "server.embedded", "cli", "journal.writer", "client", "metrics"),
+        *(
+            "nursery",
+            "server.acceptor",
+            "server.reactor",
+            "server.app",
+            "server.embedded",
+            "cli",
+            "journal.writer",
+            "client",
+            "metrics",
+        ),
         *("testing", "api", "local", "worker"),
     },
     "hiredis": {"resp.reader", "client.wire", "bench"},

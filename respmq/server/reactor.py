@@ -6,13 +6,13 @@ first, so that no message is handed to them); sessions that were answered meanwh
 
 from __future__ import annotations
 
-import errno
 import math
 import socket
 from typing import TYPE_CHECKING
 
 import trio
 
+from respmq.server.acceptor import Acceptor, SocketAddress, shown_address
 from respmq.server.connection import FLOOD_SIZE, READ_SIZE, Connection
 from respmq.server.heartbeat import Pulse, set_heartbeat
 from respmq.server.poller import HANG_UP, READ, WRITE, make_poller
@@ -26,23 +26,11 @@ if TYPE_CHECKING:
     from respmq.server.poller import Poller
     from respmq.server.state import State
 
-#: Of a client: host and port, and more of them for IPv6; a path or nothing for a Unix socket.
-SocketAddress = tuple[str, int] | tuple[str, int, int, int] | str
-
 #: How many passes are made in a row, while there is something to do, before Trio's other tasks get their turn.
 _PASSES = 16
 
-#: How many connections are accepted in one pass.
-_ACCEPT_BATCH = 256
-
-#: How long accepting stops when the process has no descriptors left.
-_ACCEPT_PAUSE = 0.2
-
 #: How long a connection that the server has closed waits for the client to read the end and close, in seconds.
 _LINGER = 2.0
-
-#: What says that the listening socket itself is of no use, and not that it can't accept for now.
-_BROKEN_LISTENER = frozenset({errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EFAULT})
 
 #: How long nothing falls due after a fault of ours in what did, in milliseconds.
 _FAULT_PAUSE = 100
@@ -67,21 +55,19 @@ class Reactor:
         self.state = state
         self._clock = clock
         self._poller = make_poller() if poller is None else poller
-        self._listeners = {sock.fileno(): sock for sock in listeners}
         self._connections: dict[int, Connection] = {}
+        self._acceptor = Acceptor(state, listeners, self._poller, self._connections, self._connect, self._report)
         self._by_session: dict[int, Connection] = {}
         self._touched: list[Connection] = []
         self._broken: list[Connection] = []
         self._stopping = self._hurry = False
         #: Whether what fell due last has met a fault of ours.
         self._faulty = False
-        self._accepting = False
-        self._accept_again = 0.0
         self._sleep = trio.CancelScope()
         self._safe = None if state.durable is None else Safekeeping(state, state.durable, self._write, self._send_held)
         state.disconnect = self.disconnect
         state.backlog = self.backlog
-        self._listen(on=True)
+        self._acceptor.resume()
 
     # -- the loop --------------------------------------------------------------------------------------------------
 
@@ -102,9 +88,7 @@ class Reactor:
                     self._sleep = trio.CancelScope(deadline=trio.current_time() + following)
                     with self._sleep:
                         await trio.lowlevel.wait_readable(self._poller)
-            self._listen(on=False)
-            for sock in self._listeners.values():
-                sock.close()
+            self._acceptor.close()
             await self._finish()
         finally:
             if self._safe is not None:
@@ -132,11 +116,11 @@ class Reactor:
         if events or (self.state.engine.unserved and not self._faulty):
             # The latter: consumers that have taken what they were sent stand in line again.
             return 0
-        if not self._accepting and not self._stopping:
-            pause = self._accept_again - trio.current_time()
+        if self._acceptor.paused and not self._stopping:
+            pause = self._acceptor.again - trio.current_time()
             if pause > 0:
                 return pause if following is None else min(pause, (following - self._clock()) / 1000)
-            self._listen(on=True)
+            self._acceptor.resume()
             return 0
         return math.inf if following is None else (following - self._clock()) / 1000
 
@@ -167,9 +151,7 @@ class Reactor:
         for fd, event in events:
             connection = connections.get(fd)
             if connection is None:
-                if fd in self._listeners:
-                    self._accept(self._listeners[fd])
-                elif self.state.durable is not None:
+                if not self._acceptor.accept(fd) and self.state.durable is not None:
                     self.state.durable.finish()
                 continue
             if event == READ:
@@ -358,65 +340,12 @@ class Reactor:
 
     # -- the beginning and the end of connections ------------------------------------------------------------------
 
-    def _listen(self, *, on: bool) -> None:
-        self._accepting = on
-        for fd in self._listeners:
-            if on:
-                self._poller.set(fd, READ)
-            else:
-                self._poller.forget(fd)
-
-    def _accept(self, listener: socket.socket) -> None:
-        for _ in range(_ACCEPT_BATCH):
-            try:
-                sock, address = listener.accept()
-            except (BlockingIOError, InterruptedError, ConnectionError):
-                return
-            except OSError as error:
-                if error.errno in _BROKEN_LISTENER:
-                    raise
-                self.state.notice(
-                    "can't accept connections for now",
-                    level="warning",
-                    error=error.strerror,
-                    connections=len(self._connections),
-                )
-                self._listen(on=False)
-                self._accept_again = trio.current_time() + _ACCEPT_PAUSE
-                return
-            sock.setblocking(False)
-            if len(self._connections) >= self.state.config.maxclients:
-                self.state.rejected_connections += 1
-                self.state.notice(
-                    "refused a client, maxclients are connected",
-                    level="warning",
-                    maxclients=self.state.config.maxclients,
-                )
-                self._refuse(sock)
-                continue
-            try:
-                self._connect(sock, address)
-            except OSError:
-                # The client is gone already.
-                sock.close()
-            except Exception as error:  # noqa: BLE001 - as in _write
-                self._report(error)
-                sock.close()
-
-    def _refuse(self, sock: socket.socket) -> None:
-        try:
-            sock.send(b"-ERR max number of clients reached\r\n")
-        except OSError:
-            # It is being closed anyway.
-            self.state.notice("a refused client could not be told", level="debug")
-        sock.close()
-
     def _connect(self, sock: socket.socket, address: SocketAddress) -> None:
         heartbeat = self.state.config.heartbeat
         if sock.family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             set_heartbeat(sock, heartbeat)
-        session = Session(self.state, _shown(sock, address), _shown(sock, sock.getsockname()))
+        session = Session(self.state, shown_address(sock, address), shown_address(sock, sock.getsockname()))
         connection = Connection(sock, session, self._poller, Pulse(sock, heartbeat))
         self._connections[connection.fd] = connection
         self._by_session[session.id] = connection
@@ -520,11 +449,3 @@ class Reactor:
                     elif ready is not None:
                         self._read(ready)
                 self._flush()
-
-
-def _shown(sock: socket.socket, address: SocketAddress) -> str:
-    """An address as in CLIENT LIST; for a Unix socket, that of the listening side."""
-    if isinstance(address, tuple):
-        host, port = address[:2]
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    return f"{sock.getsockname()}:0"

@@ -58,7 +58,7 @@ def test_it_measures_and_leaves_nothing_behind(tmp_path: Path) -> None:
     done = run("--no-redis", *SHORT, env=env)
     assert (done.returncode, done.stderr) == (0, "")
     head, machine, how, *rows = done.stdout.splitlines()
-    assert re.fullmatch(r"respmq [0-9.]+ in memory", head)
+    assert re.fullmatch(r"respmq [0-9.]+( \(not compiled\))? in memory", head)
     assert re.fullmatch(r"\d+ processors?, .+, Python 3\.[0-9.]+", machine)
     assert how == "2 connections, bodies of 64 bytes, one round of 0.05 s"
     measured = [row for row in rows if re.match(r"  respmq +[0-9,]+ +1\.00x +- +[0-9.]+ +[0-9.]+ +\d+%\*?$", row)]
@@ -250,7 +250,7 @@ def test_nobody_listens_there() -> None:
 def test_another_server_listens_there(server: ServerProcess) -> None:
     done = run("--respmq", at(server), "--redis", at(server))
     assert (done.returncode, done.stdout) == (1, "")
-    assert re.fullmatch(rf"Error: --redis: respmq [0-9.]+ listens on {at(server)}, a Redis is wanted\n", done.stderr)
+    assert re.fullmatch(rf"Error: --redis: respmq [0-9.]+( \(not compiled\))? listens on {at(server)}, a Redis is wanted\n", done.stderr)
 
 
 def test_a_password_is_wanted() -> None:

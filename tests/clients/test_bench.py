@@ -58,7 +58,7 @@ def test_the_table(tmp_path: Path) -> None:
     done = run(env={"TMPDIR": str(tmp_path)})
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert re.fullmatch(r"respmq [0-9.]+ in memory, (redis|valkey) [0-9.]+ in memory", lines[0])
+    assert re.fullmatch(r"respmq [0-9.]+( \(not compiled\))? in memory, (redis|valkey) [0-9.]+ in memory", lines[0])
     rows = re.findall(
         r"^  (respmq|Redis Streams|Redis lists) +[0-9,]+ +[0-9.]+x +- +[0-9.]+ +[0-9.]+ +\d+%\*?$",
         done.stdout,
