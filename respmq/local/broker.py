@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ from respmq.local.deliveries import Deliveries
 from respmq.local.lifecycle import Lifecycle
 from respmq.local.loading import load_file
 from respmq.local.saving import save_file
-from respmq.local.sinks import Feed, FunctionSink, SubscriberSink
+from respmq.local.sinks import Feed, FunctionSink, SubscriberSink, check_function
 
 if TYPE_CHECKING:
     import os
@@ -194,7 +193,7 @@ class Broker(Lifecycle):
             QueueNotFoundError: no such queue.
             InvalidRequestError: `prefetch` is below 1, or the sink is an async function.
         """
-        _check_function(sink)
+        check_function(sink)
         machine = self._machine()
         return self._add_consumer(queue, FunctionSink(sink, machine, self._asynchronous), prefetch)
 
@@ -328,7 +327,7 @@ class Broker(Lifecycle):
             InvalidTopicError: not a possible pattern.
             InvalidRequestError: the sink is an async function.
         """
-        _check_function(sink)
+        check_function(sink)
         machine, encoded = self._machine(), given.name(pattern)
         with self._acting() as core:
             name = f"sub-{self._subscriptions + 1}"
@@ -496,9 +495,3 @@ class Broker(Lifecycle):
 
 def _key(key: str | None) -> bytes | None:
     return None if key is None else given.name(key)
-
-
-def _check_function(sink: Callable[..., object]) -> None:
-    if inspect.iscoroutinefunction(sink):
-        msg = f"{sink!r} is an async function, a sink is only called: use `deliveries`, or a `Worker`"
-        raise InvalidRequestError(msg)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import logging
 from collections import deque
 from typing import TYPE_CHECKING, cast
@@ -11,7 +12,7 @@ import trio
 
 from respmq.api.bodies import header_texts, octets, text
 from respmq.api.messages import Delivery, Event
-from respmq.errors import QueueNotFoundError
+from respmq.errors import InvalidRequestError, QueueNotFoundError
 from respmq.local.conversion import to_delivery
 
 if TYPE_CHECKING:
@@ -27,6 +28,17 @@ logger = logging.getLogger("respmq")
 
 #: What a lease is given back with when its sink has raised.
 SINK_FAILED = b"sink failed"
+
+
+def check_function(sink: Callable[..., object]) -> None:
+    """Refuse what can't be called as a sink.
+
+    Raises:
+        InvalidRequestError: it is an async function.
+    """
+    if inspect.iscoroutinefunction(sink):
+        msg = f"{sink!r} is an async function, a sink is only called: use `deliveries`, or a `Worker`"
+        raise InvalidRequestError(msg)
 
 
 class FunctionSink:
