@@ -54,12 +54,20 @@ class SettingKind(Generic[T]):
 
 @dataclass(frozen=True)
 class Text(SettingKind[str]):
-    """Any text; `form` says what it is."""
+    """Any text; `form` says what it is. Unless it `may_be_empty`, leaving the setting out is the way to have none."""
 
     form: str = "TEXT"
+    may_be_empty: bool = True
 
     def read(self, text: str) -> str:
-        """The text itself."""
+        """The text itself.
+
+        Raises:
+            ValueError: it is empty and may not be.
+        """
+        if not text and not self.may_be_empty:
+            msg = f"{self.form} is empty: leave the setting out for none"
+            raise ValueError(msg)
         return text
 
 
@@ -235,7 +243,7 @@ class Config:
     data: str = _setting(
         _STORAGE,
         "",
-        Text("DIR"),
+        Text("DIR", may_be_empty=False),
         "Folder in which everything is kept; without one a restart forgets everything.",
         mutable=False,
     )
@@ -243,7 +251,7 @@ class Config:
         _STORAGE,
         "always",
         Word(("always", "everysec", "no")),
-        "When it is on the disk: before the reply, within a second, or when the system likes.",
+        "When a change is on the disk: before its reply, about a second later, or when the system likes.",
     )
     journal_segment_size: int = _setting(
         _STORAGE, 32 << 20, Memory(1 << 16), "About how large the files in the folder become.", mutable=False

@@ -38,12 +38,16 @@ def _explained() -> Generator[None]:
 
 @contextlib.contextmanager
 def _held(folder: Path) -> Generator[None]:
-    """Keep servers out of a folder, which must be there."""
+    """Keep servers out of a folder, in which there must be a journal."""
     from respmq.journal.files import Files
     from respmq.journal.folder import Folder
+    from respmq.journal.segment import segment_numbers
 
     if not folder.is_dir():
         msg = f"{folder} is no folder: name the one that `respmq serve --data` was given"
+        raise JournalError(msg)
+    if not segment_numbers(folder):
+        msg = f"there is no journal in {folder}: name the folder that `respmq serve --data` was given"
         raise JournalError(msg)
     held = Folder(folder, Files())
     try:
@@ -123,14 +127,12 @@ def export(folder: Path) -> None:
             out.write(line + "\n")
 
 
-@click.command("import")
+@click.command("import", epilog="Example: respmq export old | respmq import new")
 @click.argument("folder", type=_FOLDER)
 def import_(folder: Path) -> None:
-    r"""Begin a journal in FOLDER, which must be empty or new, with JSON lines from the standard input.
+    """Begin a journal in FOLDER with JSON lines.
 
-    \b
-    Example:
-      respmq export old | respmq import new
+    They come from the standard input, as `respmq export` prints them. The folder must be empty or new.
     """
     from respmq.journal.export import import_lines
 

@@ -93,8 +93,15 @@ def _run(config: Config, listeners: list[socket.socket]) -> int:
 
     try:
         status = trio.run(run)
-    except* JournalError as group:
-        raise click.ClickException(str(group.exceptions[0])) from None
+    except BaseExceptionGroup as group:
+        # Not `except*`: what is raised there is a group again, before Python 3.11.4.
+        journal, others = group.split(JournalError)
+        if journal is None or others is not None:
+            raise
+        error: BaseException = journal
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        raise click.ClickException(str(error)) from None
     log.summarize(all=True)
     log("stopped", status=status)
     return status
@@ -117,6 +124,8 @@ def _allow_files(wanted: int, log: Log) -> None:
 def _say_ready(config: Config, addresses: list[str]) -> None:
     lines = [f"respmq {__version__}, process {os.getpid()}, Python {platform.python_version()}"]
     lines += [f"Listening on {address}" for address in addresses]
+    if config.data:
+        lines.append(f"Journal in {config.data}, fsync {config.fsync}")
     if config.virtual_clock:
         lines.append("Time stands still; DEBUG ADVANCE moves it")
     lines.append(f"Try: {_redis_cli(config, addresses[0])} QDECLARE jobs")

@@ -123,8 +123,9 @@ def _password(parts: SplitResult) -> str | None:
 
 def _wrong(url: str, reason: str) -> InvalidRequestError:
     # Not the whole URL: it may hold a password.
-    shown = url.rpartition("@")[2]
+    _, at, rest = url.rpartition("@")
+    shown = f"...{at}{rest}" if at else rest
     return InvalidRequestError(
-        f"invalid URL of a broker (...{shown}): {reason}; such are respmq://user:password@host:6390, "
+        f"invalid URL of a broker ({shown}): {reason}; such are respmq://user:password@host:6390, "
         "respmqs://host:6390 and respmq+unix:///run/respmq.sock"
     )

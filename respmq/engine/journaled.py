@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from respmq.engine.memory import MemoryEngine
-from respmq.errors import PersistenceError
+from respmq.errors import JournalError, PersistenceError
 from respmq.journal.compaction import Compactor
 from respmq.journal.files import Files
 from respmq.journal.folder import Folder
@@ -93,7 +93,11 @@ class JournaledEngine(MemoryEngine):
             JournalError: it is damaged or can't be read.
         """
         recovery = self.recovery
-        yield from recovery.read()
+        try:
+            yield from recovery.read()
+        except OSError as error:
+            msg = f"can't read the journal, {error.filename}: {error.strerror}"
+            raise JournalError(msg) from error
         image = recovery.image
         if recovery.sequence:
             now = image.now if self._stands_still else min(recovery.moment(), self._wall())

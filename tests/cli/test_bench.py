@@ -250,7 +250,9 @@ def test_nobody_listens_there() -> None:
 def test_another_server_listens_there(server: ServerProcess) -> None:
     done = run("--respmq", at(server), "--redis", at(server))
     assert (done.returncode, done.stdout) == (1, "")
-    assert re.fullmatch(rf"Error: --redis: respmq [0-9.]+( \(not compiled\))? listens on {at(server)}, a Redis is wanted\n", done.stderr)
+    assert re.fullmatch(
+        rf"Error: --redis: respmq [0-9.]+( \(not compiled\))? listens on {at(server)}, a Redis is wanted\n", done.stderr
+    )
 
 
 def test_a_password_is_wanted() -> None:

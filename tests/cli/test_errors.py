@@ -31,6 +31,7 @@ def fail(*args: str, env: dict[str, str] | None = None) -> tuple[int, str]:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
+        (("--data", ""), "invalid value '' of 'data' in --data: DIR is empty: leave the setting out for none"),
         (("--port", "x"), "invalid value 'x' of 'port' in --port: a number from 0 to 65535 is wanted"),
         (("--port", "65536"), "invalid value '65536' of 'port' in --port: a number from 0 to 65535 is wanted"),
         (

@@ -145,6 +145,15 @@ def test_a_folder_that_is_none(command: str, tmp_path: Path) -> None:
     assert not missing.exists()
 
 
+@pytest.mark.parametrize("command", ["check", "export"])
+def test_a_folder_without_a_journal(command: str, tmp_path: Path) -> None:
+    """An empty backup of a mistyped folder would be found out too late."""
+    (tmp_path / "notes.txt").touch()
+    expected = f"there is no journal in {tmp_path}: name the folder that `respmq serve --data` was given"
+    assert fail(command, tmp_path) == expected
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
 # -- a server that uses it ---------------------------------------------------------------------------------------------
 
 
@@ -169,6 +178,22 @@ def test_a_server_does_not_start_with_a_damaged_journal(folder: Path) -> None:
         rf"^Error: the journal is damaged: {folder}/.*\.journal, offset \d+: .* whole batches foll", text, re.MULTILINE
     )
     assert text.endswith(f"See `respmq check {folder}`\n")
+
+
+def test_a_server_does_not_start_with_a_file_that_it_can_t_read(folder: Path) -> None:
+    path = segment_path(folder, 1)
+    path.unlink()
+    path.mkdir()
+    status, text = run_to_end("--port", "0", "--data", str(folder))
+    assert status == 1
+    assert "Traceback" not in text
+    assert text.endswith(f"Error: can't read the journal, {path}: Is a directory\n")
+
+
+def test_the_banner_tells_where_it_is(folder: Path) -> None:
+    with start_server("--data", str(folder), "--fsync", "everysec") as server:
+        assert f"\nJournal in {folder}, fsync everysec\n" in server.log
+        assert server.stop() == 0
 
 
 def test_a_server_tells_what_it_has_cut_off(folder: Path) -> None:
