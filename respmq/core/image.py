@@ -54,6 +54,11 @@ class QueueImage:
     patterns: dict[bytes, None] = field(default_factory=dict)
     requests: dict[tuple[bytes, bytes], list[tuple[int, bytes]]] = field(default_factory=dict)
 
+    @property
+    def has_only_requests(self) -> bool:
+        """Whether nothing is in it but requests."""
+        return bool(self.requests) and not (self.messages or self.letters or self.window or self.patterns)
+
 
 @dataclass(slots=True)
 class ExchangeImage:

@@ -308,13 +308,17 @@ class Compactor:
         if message is not None and message.home.segment == segment:
             self._journal.encoder.carried(queue, message)
             holder = None if message.lease is None else queue.leases.holders.get(message.lease)
-            if isinstance(holder, Request) and holder not in self._requests:
+            if isinstance(holder, Request) and holder not in self._requests and self._is_there(holder.queue):
                 # It was written down behind the message, and may stand in a segment that is needed for nothing else.
                 self._requests.add(holder)
                 self._journal.encoder.requested(holder.queue, holder)
         for letter in queue.dead.all_of(id):
             if letter.message.home.segment == segment:
                 self._journal.encoder.letter(queue, letter)
+
+    def _is_there(self, queue: Stock) -> bool:
+        """Whether a queue was not deleted: a request of it may have leases elsewhere."""
+        return self._queues.get(queue.name) is queue
 
     def _remember(self, queue: Stock, ids: list[bytes]) -> None:
         window = [(id, put) for id in ids if (put := queue.window.put_at(id))]

@@ -106,7 +106,11 @@ class Recovery:
         for number in [number for number in self.segments if number < self._replay.floor]:
             self.homes.drop(number)
         names: set[bytes] = set()
-        for queue in self.image.queues.values():
+        for number, queue in list(self.image.queues.items()):
+            if queue.settings is None and queue.has_only_requests:
+                # It was deleted: a request that had leased from it and from others was written down again behind that.
+                del self.image.queues[number]
+                continue
             self._finish(queue)
             if queue.name in names and not self._lenient:
                 msg = f"the journal in {self._folder} has two queues '{quote(queue.name)}': the end of one is missing"

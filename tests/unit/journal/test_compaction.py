@@ -222,3 +222,36 @@ def test_a_segment_in_which_no_message_is_needed_is_not_read(rig: Rig) -> None:
     assert engine.take_warnings() == []
     engine.close()
     assert dump(rig.open()) == there
+
+
+def test_a_request_of_a_deleted_queue_that_has_leased_from_others(rig: Rig) -> None:
+    """What is kept of it goes with the queue that it named first."""
+    engine = opened(rig)
+    engine.declare(b"first", QueueSettings())
+    engine.put(b"first", b"x")
+    put(engine, b"y")
+    taken = engine.lease((b"first", b"q"), 2, None, None, (b"default", b"r"))
+    assert isinstance(taken, list)
+    assert len(taken) == 2
+    engine.delete(b"first")
+    for number in range(40):
+        put(engine, b"%d" % number * 40)
+    there = dump(engine)
+    compact(engine)
+    engine.close()
+    assert dump(rig.open()) == there
+
+
+def test_a_journal_with_such_a_request_behind_the_end_of_its_queue(rig: Rig) -> None:
+    engine = opened(rig)
+    engine.declare(b"first", QueueSettings())
+    engine.put(b"first", b"x")
+    engine.lease((b"first", b"q"), 1, None, None, (b"default", b"r"))
+    queue = engine.find(b"first")
+    (request,) = queue.requests.values()
+    engine.delete(b"first")
+    engine.commit()
+    there = dump(engine)
+    journal_of(engine).encoder.requested(queue, request)
+    engine.close()
+    assert dump(rig.open()) == there
