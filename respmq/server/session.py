@@ -7,7 +7,6 @@ whether a request may run now are in `_admit`, so that the usual request costs o
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from respmq.core.model import Message
@@ -20,8 +19,6 @@ from respmq.server.stateless import Stateless
 from respmq.server.transaction import QUEUED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from respmq.commands.spec import Spec
     from respmq.server.entries import Entry
     from respmq.server.state import State
@@ -42,8 +39,8 @@ class Session(Client):
 
     def __init__(self, server: State, address: str, local_address: str) -> None:
         super().__init__(server, address, local_address)
-        #: What is left of the requests that were read last.
-        self._requests: Iterator[list[bytes]] | None = None
+        #: What is left of the requests that were read last, the next one at the end.
+        self._requests: list[list[bytes]] | None = None
         #: Whether the request that runs is to be shown to those who watch.
         self._watched = False
 
@@ -80,14 +77,15 @@ class Session(Client):
                 data = b""
                 if len(arrived) == 1:
                     if self.congested:
-                        self._requests = iter(arrived)
+                        self._requests = arrived
                         continue
                     if not self._run_alone(arrived[0]) and self._requests is None:
-                        self._requests = iter(())
+                        self._requests = []
                     elif not reader.more:
                         return
                     continue
-                self._requests = requests = iter(arrived)
+                arrived.reverse()
+                self._requests = requests = arrived
             answered = len(self.out)
             finished = self._run(requests)
             if self.congested:
@@ -97,8 +95,10 @@ class Session(Client):
                 if not reader.more:
                     return
 
-    def _run(self, requests: Iterator[list[bytes]]) -> bool:
-        """Run requests; True when all have been, False when something has to happen before the next one.
+    def _run(self, requests: list[list[bytes]]) -> bool:
+        """Run requests, the first one last in the list, and remove them.
+
+        Returns True when all have been run, False when something has to happen before the next one.
 
         Plain calls of one command on one queue in a row, as pipelines have them, are gathered and run as one stretch.
         """
@@ -106,14 +106,16 @@ class Session(Client):
         running: Entry | None = None
         queue = b""
         stretch: list[list[bytes]] = []
-        for args in requests:
+        while requests:
+            args = requests.pop()
             entry = find(args[0])
             if entry is not None and entry.plain_words == len(args) and not self.guarded:
                 if entry is running and args[1] == queue:
                     stretch.append(args)
                     continue
                 if running is not None and not self._run_stretch(running, queue, stretch):
-                    self._requests = chain(stretch, (args,), requests)
+                    requests.append(args)
+                    requests.extend(reversed(stretch))
                     return False
                 running = entry
                 queue = args[1]
@@ -121,13 +123,14 @@ class Session(Client):
                 continue
             if running is not None:
                 if not self._run_stretch(running, queue, stretch):
-                    self._requests = chain(stretch, (args,), requests)
+                    requests.append(args)
+                    requests.extend(reversed(stretch))
                     return False
                 running = None
             if not self._run_one(entry, args, requests):
                 return False
         if running is not None and not self._run_stretch(running, queue, stretch):
-            self._requests = iter(stretch)
+            requests.extend(reversed(stretch))
             return False
         return True
 
@@ -135,7 +138,7 @@ class Session(Client):
         """Run a request that came without others; False when something has to happen before the next one."""
         entry = self.server.entries.by_name.get(args[0])
         if entry is None or entry.plain_words != len(args) or self.guarded:
-            return self._run_one(entry, args, iter(()))
+            return self._run_one(entry, args, [])
         began = self.server.timer()
         try:
             result = entry.plain_one(args[1]) if entry.plain_words == 2 else entry.plain_one(args[1], args[2])
@@ -185,11 +188,11 @@ class Session(Client):
         """Run plain calls one by one and remove them from `stretch`."""
         while stretch:
             args = stretch.pop(0)
-            if not self._run_one(entry, args, iter(())):
+            if not self._run_one(entry, args, []):
                 return False
         return True
 
-    def _run_one(self, entry: Entry | None, args: list[bytes], requests: Iterator[list[bytes]]) -> bool:
+    def _run_one(self, entry: Entry | None, args: list[bytes], requests: list[list[bytes]]) -> bool:
         """Run a request that is not a plain call; False when something has to happen before the next one."""
         server = self.server
         out = self.out
@@ -249,7 +252,7 @@ class Session(Client):
         self.out[answered:] = [b"".join(replies)]
         self.stalled = self.out_size > self.server.config.client_output_buffer_limit
 
-    def _admit(self, entry: Entry, args: list[bytes], requests: Iterator[list[bytes]]) -> bytes | None:
+    def _admit(self, entry: Entry, args: list[bytes], requests: list[list[bytes]]) -> bytes | None:
         """Whether a request of a guarded session may run now (None); empty if it has to wait, else the reply instead.
 
         Raises:
@@ -279,7 +282,8 @@ class Session(Client):
             return QUEUED
         pause = self.server.pause
         if pause is not None and pause.holds(entry):
-            self._requests = chain((args,), requests)
+            requests.append(args)
+            self._requests = requests
             self._block(pause.join(), None)
             return b""
         self._watched = bool(self.server.monitors)
@@ -387,7 +391,8 @@ class Session(Client):
             self.blocked = None
         self.server.forget(self)
         if self._mailbox is not None:
-            self._mailbox.close()
+            self._mailbox.end()
+            self._mailbox = None
         self._give_back()
 
     def _give_back(self) -> None:
