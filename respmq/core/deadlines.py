@@ -110,13 +110,13 @@ class Alarm:
 
     def __init__(self, deadlines: Deadlines, target: Due) -> None:
         self._deadlines = deadlines
-        self._target = target
+        self._target: Due | None = target
         self.at = _NEVER
         self._deadline: Deadline | None = None
 
     def arm(self, when: int) -> None:
         """Make sure that the target is called at `when` or before."""
-        if when < self.at:
+        if when < self.at and self._target is not None:
             self.disarm()
             self.at = when
             self._deadline = self._deadlines.set(when, QUEUE_RANK, self._target)
@@ -127,3 +127,8 @@ class Alarm:
             self._deadlines.cancel(self._deadline)
             self._deadline = None
         self.at = _NEVER
+
+    def close(self) -> None:
+        """Nothing is to be called ever again; the target is let go, which may have the alarm."""
+        self.disarm()
+        self._target = None

@@ -345,7 +345,7 @@ class Queue(Stock):
         self.leases = Leases()
         hub.agenda.pop(self, None)
         self.requests.clear()
-        self._alarm.disarm()
+        self._alarm.close()
 
     def peek(self, state: int) -> Iterator[Message]:
         """The messages in `state` in the order in which they will be handed out, fall due or expire."""

@@ -35,7 +35,7 @@ class Subscriptions:
     __slots__ = ("_mailbox", "kind", "pending")
 
     def __init__(self, mailbox: Mailbox, kind: bytes) -> None:
-        self._mailbox = mailbox
+        self._mailbox: Mailbox | None = mailbox
         self.kind = kind
         #: By topic or pattern: the numbers of the events that wait.
         self.pending: dict[bytes, deque[int]] = {}
@@ -43,6 +43,8 @@ class Subscriptions:
     def event(self, event: Event, pattern: bytes | None) -> None:
         """An event has come through one of the subscriptions."""
         mailbox = self._mailbox
+        if mailbox is None:
+            return
         resp3 = mailbox.session.resp3
         key = (self.kind, pattern, resp3)
         frame = event.frames.get(key)
@@ -54,6 +56,10 @@ class Subscriptions:
             )
             frame = event.frames[key] = encode_push(words) if resp3 else encode_array(words)
         mailbox.add(frame, self.pending[event.topic if pattern is None else pattern])
+
+    def let_go(self) -> None:
+        """Belong to nobody any more: no event comes again."""
+        self._mailbox = None
 
 
 class Mailbox:
@@ -248,6 +254,15 @@ class Mailbox:
         return len(frame)
 
     # -- the end ---------------------------------------------------------------------------------------------------
+
+    def end(self) -> None:
+        """Undo everything for good, and let go of the parts that refer to this.
+
+        The collector, which hardly ever runs, would have to find that out.
+        """
+        self.close()
+        for subscriptions in (self.topics, self.patterns, self.shards):
+            subscriptions.let_go()
 
     def close(self) -> None:
         """Undo everything: subscriptions are gone, leases are given back. Nothing is told to the client."""

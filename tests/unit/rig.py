@@ -81,6 +81,11 @@ class Rig:
             talker.cmd("HELLO", 3)
         return talker
 
+    def forget(self, talker: "Talker") -> None:
+        """Close a client's connection and keep nothing of it."""
+        session = self._sessions.pop(talker.session.id)
+        session.close()
+
     def pass_nanos(self, nanos: int) -> None:
         """Let the timer go on."""
         self._nanos += nanos
