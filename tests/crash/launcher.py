@@ -115,11 +115,12 @@ class ThreadSync:
         self._done: SimpleQueue[tuple[Callable[[OSError | None], None], OSError | None]] = SimpleQueue()
 
     def submit(self, fd: int, done: Callable[[OSError | None], None]) -> None:
-        """Begin a sync. Like the kernel, it has the file also when the descriptor is closed meanwhile."""
-        threading.Thread(target=self._sync, args=(os.dup(fd), done), daemon=True).start()
+        """Begin a sync. Like the kernel, it has the files also when the descriptors are closed meanwhile."""
+        args = (os.dup(fd), os.dup(self._eventfd), done)
+        threading.Thread(target=self._sync, args=args, daemon=True).start()
         self._running += 1
 
-    def _sync(self, fd: int, done: Callable[[OSError | None], None]) -> None:
+    def _sync(self, fd: int, eventfd: int, done: Callable[[OSError | None], None]) -> None:
         error: OSError | None = None
         try:
             os.fdatasync(fd)
@@ -127,7 +128,8 @@ class ThreadSync:
             error = problem
         os.close(fd)
         self._done.put((done, error))
-        os.eventfd_write(self._eventfd, 1)
+        os.eventfd_write(eventfd, 1)
+        os.close(eventfd)
 
     def finish(self, *, wait: bool = False) -> None:
         """Call back for what is done."""
