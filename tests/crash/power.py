@@ -26,6 +26,7 @@ class PowerDisk:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock = threading.Lock()
+        self._syncing = threading.Lock()
         self._dirty: dict[int, list[tuple[str, int, bytes | int]]] = {}
 
     def wrap(self, call: str, real: Callable[..., Any]) -> Callable[..., Any]:
@@ -34,7 +35,9 @@ class PowerDisk:
         def noted(fd: int, *args: Any) -> Any:
             inode = os.fstat(fd).st_ino
             if call in {"fdatasync", "fsync"}:
-                return self._sync(call, real, fd, inode)
+                # A sync comes back when all that was written before is on the disk, also what another one is writing.
+                with self._syncing:
+                    return self._sync(call, real, fd, inode)
             with self._lock:
                 result = real(fd, *args)
                 changes = self._dirty.setdefault(inode, [])
