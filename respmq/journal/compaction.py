@@ -235,7 +235,7 @@ class Compactor:
             yield
             ids = [*queue.live, *(letter.message.id for letter in queue.dead)]
             for place, id in enumerate(dict.fromkeys(ids)):
-                if self._queues.get(queue.name) is queue:
+                if self._is_there(queue):
                     self._carry_message(queue, id, segment)
                 if place % _RECORDS_AT_ONCE == 0:
                     yield
@@ -246,7 +246,7 @@ class Compactor:
             self._carry_exchange(name, segment)
         yield
         for place, queue in enumerate(list(self._queues.values())):
-            if self._journal.homes.holds_queue(queue.number, segment) and self._queues.get(queue.name) is queue:
+            if self._journal.homes.holds_queue(queue.number, segment) and self._is_there(queue):
                 self._journal.encoder.declared(queue)
             if place % _RECORDS_AT_ONCE == 0:
                 yield
@@ -258,7 +258,7 @@ class Compactor:
             self._carry_exchange(json.loads(payload)["name"].encode("latin-1"), segment)
             return 1
         queue = self._by_number.get(number)
-        if queue is None or self._queues.get(queue.name) is not queue:
+        if queue is None or not self._is_there(queue):
             return 1
         if kind == Kind.PUT:
             count: int = fmt.PUT.unpack_from(payload)[-1]
@@ -317,7 +317,7 @@ class Compactor:
                 self._journal.encoder.letter(queue, letter)
 
     def _is_there(self, queue: Stock) -> bool:
-        """Whether a queue was not deleted: a request of it may have leases elsewhere."""
+        """Whether a queue was not deleted meanwhile, or before a request of it whose other leases go on."""
         return self._queues.get(queue.name) is queue
 
     def _remember(self, queue: Stock, ids: list[bytes]) -> None:

@@ -80,10 +80,6 @@ class KernelSync:
         #: Whom to call back, and the request, which has to stay where it is until then.
         self._running: dict[int, tuple[Callable[[OSError | None], None], _Request]] = {}
 
-    def __len__(self) -> int:
-        """How many syncs are on their way."""
-        return len(self._running)
-
     def _call(self, number: int, *arguments: object) -> int:
         result: int = self._call_kernel(ctypes.c_long(number), *arguments)
         if result < 0:

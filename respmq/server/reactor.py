@@ -106,10 +106,11 @@ class Reactor:
 
     def _pass(self) -> float:
         """One pass; returns after how many seconds the next one is due, if no socket is ready before."""
-        following = self._tick()
         if self._safe is not None and self._safe.await_sync():
+            # Before anything is done that others are told of: what is sent now is all that its clients are owed.
             self._safe.release()
             self._close_broken()
+        following = self._tick()
         events = self._poller.ready()
         self._serve(events)
         self._flush()

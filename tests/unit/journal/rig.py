@@ -171,7 +171,7 @@ def flip(path: Path, offset: int, bit: int = 0) -> None:
 
 
 def opened(
-    rig: Rig, *, policy: Policy = "always", segment_size: int = 32 << 20, worker: HeldWorker | None = None
+    rig: Rig, *, policy: Policy = "always", segment_size: int = 32 << 20, worker: Worker | None = None
 ) -> JournaledEngine:
     """An engine with a queue that is on the disk."""
     engine = rig.open(policy=policy, segment_size=segment_size, worker=worker)

@@ -205,6 +205,21 @@ def test_one_compaction_at_a_time(rig: Rig) -> None:
     assert engine.compact()
 
 
+def test_the_journal_stays_small_between_two_looks_of_each_second(rig: Rig) -> None:
+    """Whatever is written in that second."""
+    engine = opened(rig)
+    sizes = []
+    for number in range(400):
+        put(engine, b"%d" % number)
+        (leased,) = engine.lease_one(b"q")
+        engine.ack_one(b"q", leased.lease or b"")
+        engine.commit()
+        assert engine.compactor is not None
+        engine.compactor.step(engine.now)
+        sizes.append(size(engine))
+    assert max(sizes) < 5 * SMALL
+
+
 def test_a_segment_in_which_no_message_is_needed_is_not_read(rig: Rig) -> None:
     """What is kept of it, queues and exchanges, is known; so damage in it that nobody has seen does no harm."""
     engine = opened(rig)

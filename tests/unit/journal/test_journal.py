@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import re
+import select
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from respmq.errors import JournalError, PersistenceError
 from respmq.journal.format import Kind
 from respmq.journal.journal import Policy
 from respmq.journal.segment import Segment, segment_numbers, segment_path
+from respmq.journal.worker import make_worker
 from tests.unit.journal.rig import SMALL, STEP, HeldWorker, Rig, bodies_of, holds, on_disk, opened, put, segments
 
 # -- when a batch is safe ----------------------------------------------------------------------------------------------
@@ -44,6 +47,53 @@ def test_always_one_sync_is_for_all_that_came_while_another_was_made(rig: Rig) -
     worker.work()
     assert rig.files.calls.count("sync") == 2
     assert engine.safe == engine.sequence
+
+
+def test_always_the_end_of_a_sync_is_waited_for_once(rig: Rig) -> None:
+    waits: list[int] = []
+
+    class SlowWorker(HeldWorker):
+        def wait(self, milliseconds: int) -> bool:
+            waits.append(milliseconds)
+            return False
+
+    worker = SlowWorker()
+    engine = opened(rig, worker=worker)
+    worker.work()
+    assert not engine.await_sync()
+    assert waits == [], "nothing is on its way"
+    put(engine, b"one")
+    assert not engine.await_sync()
+    assert not engine.await_sync()
+    assert waits == [1], "a slow disk doesn't stop the loop again and again"
+    worker.work()
+    put(engine, b"two")
+    assert not engine.await_sync()
+    assert waits == [1, 1]
+
+
+def test_always_a_sync_that_ends_in_time_lets_answers_go(rig: Rig) -> None:
+    """With the worker that servers have."""
+    engine = opened(rig, worker=make_worker())
+    deadline = time.monotonic() + 20
+    for number in range(20):
+        put(engine, b"%d" % number)
+        while engine.holding:
+            if not engine.await_sync():
+                assert select.select([engine], [], [], max(0, deadline - time.monotonic()))[0], "no sync has ended"
+                engine.finish()
+        assert engine.safe == engine.sequence
+    engine.close()
+
+
+def test_everysec_nothing_is_waited_for(rig: Rig) -> None:
+    worker = HeldWorker()
+    engine = opened(rig, policy="everysec", worker=worker)
+    put(engine)
+    engine.every_second()
+    assert worker.jobs
+    worker.wake()
+    assert not engine.await_sync()
 
 
 @pytest.mark.parametrize("policy", ["everysec", "no"])
