@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from respmq.core.model import READY
 from respmq.core.requests import Request
 from respmq.journal import format as fmt
+from respmq.journal.decoder import decode_ids
 from respmq.journal.format import Kind
-from respmq.journal.replay import decode_ids
 from respmq.journal.segment import Segment, segment_path
 
 if TYPE_CHECKING:
