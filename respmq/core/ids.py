@@ -105,6 +105,24 @@ class IdMaker:
         return b"%012x7%03x8%03x" % (max(millis, 0), counter >> 12, counter & 4095) + self._mark
 
 
+def ids_from(id: bytes, skipped: int, count: int) -> list[bytes]:
+    """`count` ids as a maker makes them within a millisecond, beginning `skipped` ids behind `id`.
+
+    Raises:
+        ValueError: no maker can have made `id`.
+    """
+    start, mark = id[:13], id[_MARK_START:]
+    number = int(id[13:16] + id[17:_MARK_START], 16) + skipped
+    ids: list[bytes] = []
+    block = b""
+    for each in range(number, number + count):
+        low = each & 4095
+        if not (block and low):
+            block = b"%b%03x8" % (start, each >> 12)
+        ids.append(block + _HEX3[low] + mark)
+    return ids
+
+
 class TokenMaker:
     """Makes lease tokens. The random start differs at each start of the broker, so no token is ever used twice."""
 
@@ -123,3 +141,14 @@ class TokenMaker:
         if low == 0:
             self._block = b"%b-%x" % (self._start, count >> 12)
         return self._block + _HEX3[low]
+
+
+def tokens_from(token: bytes, skipped: int, count: int) -> list[bytes]:
+    """`count` tokens as a maker makes them one after the other, beginning `skipped` tokens behind `token`.
+
+    Raises:
+        ValueError: no maker can have made `token`.
+    """
+    start, _, number = token.partition(b"-")
+    first = int(number, 16) + skipped
+    return [b"%b-%x%03x" % (start, each >> 12, each & 4095) for each in range(first, first + count)]

@@ -73,8 +73,10 @@ class Queue(Stock):
         """Store messages of `size` bytes in all in a plain queue that has room, by a shorter way; returns the ids."""
         hub = self._hub
         now = hub.now
+        recorder = hub.recorder
         name, live, append, make_id = self.name, self.live, self._line.append, self.id_maker.make
         ids: list[bytes] = []
+        recorded: list[Message] = []
         order = self._entered
         for body in bodies:
             id = make_id(now)
@@ -84,14 +86,16 @@ class Queue(Stock):
             live[id] = message
             append(message)
             ids.append(id)
+            if recorder is not None:
+                recorded.append(message)
         self._entered = order
         self.bytes += size
         count = len(ids)
         hub.used += size + count * MESSAGE_OVERHEAD
         self.enqueued += count
         self.ready += count
-        if hub.recorder is not None:
-            hub.recorder.stored_plain(self, [live[id] for id in ids])
+        if recorder is not None:
+            recorder.stored_plain(self, recorded)
         if self.takers:
             hub.agenda[self] = None
         return ids

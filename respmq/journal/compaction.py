@@ -11,10 +11,11 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING
 
+from respmq.core.ids import ids_from
 from respmq.core.model import READY
 from respmq.core.requests import Request
 from respmq.journal import format as fmt
-from respmq.journal.decoder import decode_ids
+from respmq.journal.decoder import decode_ids, decode_plain_ids
 from respmq.journal.format import Kind
 from respmq.journal.segment import Segment, segment_path
 
@@ -262,12 +263,13 @@ class Compactor:
             return 1
         if kind == Kind.PUT:
             count: int = fmt.PUT.unpack_from(payload)[-1]
-            self._carry_plain(queue, payload, fmt.PUT.size + 4 * count, count, segment)
-            return count
+            return self._carry_plain(queue, decode_plain_ids(payload, fmt.PUT.size + 4 * count, count), segment)
         if kind == Kind.PUT_AGAIN:
             count = fmt.PUT_AGAIN.unpack_from(payload)[0]
-            self._carry_plain(queue, payload, fmt.PUT_AGAIN.size + 20 * count, count, segment)
-            return count
+            return self._carry_plain(queue, decode_plain_ids(payload, fmt.PUT_AGAIN.size + 20 * count, count), segment)
+        if kind == Kind.PUT_RUN:
+            *_, count, first = fmt.PUT_RUN.unpack_from(payload)
+            return self._carry_plain(queue, ids_from(first, 0, count), segment)
         if kind == Kind.MESSAGE:
             self._carry_stored(queue, payload, 0, segment)
         elif kind == Kind.LETTER:
@@ -281,11 +283,10 @@ class Compactor:
             return count
         return 1
 
-    def _carry_plain(self, queue: Stock, payload: bytes, at: int, count: int, segment: int) -> None:
-        """Messages that were put without options, by their ids from a place in the payload."""
+    def _carry_plain(self, queue: Stock, ids: list[bytes], segment: int) -> int:
+        """Write down again what is left of messages that were put without options; returns how many they were."""
         untouched: list[Message] = []
-        for place in range(at, at + count * fmt.ID_SIZE, fmt.ID_SIZE):
-            id = payload[place : place + fmt.ID_SIZE]
+        for id in ids:
             message = queue.live.get(id)
             if message is not None and message.home.segment == segment and _is_untouched(message):
                 untouched.append(message)
@@ -293,6 +294,7 @@ class Compactor:
                 self._carry_message(queue, id, segment)
         if untouched:
             self._journal.encoder.carried_plain(queue, untouched)
+        return len(ids)
 
     def _carry_stored(self, queue: Stock, payload: bytes, at: int, segment: int) -> None:
         flags, *_, id_size, lease_size, headers, attachments = fmt.MESSAGE.unpack_from(payload, at)

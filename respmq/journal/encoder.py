@@ -8,6 +8,7 @@ from struct import pack
 from typing import TYPE_CHECKING, Final
 
 from respmq.core.facts import Recorder
+from respmq.core.ids import ids_from, tokens_from
 from respmq.journal import format as fmt
 from respmq.journal.format import Kind
 
@@ -23,19 +24,22 @@ if TYPE_CHECKING:
 
 # Looked up once and not for every message.
 _pack_head: Final = fmt.RECORD_HEAD.pack
-_pack_put: Final = fmt.PUT.pack
 _pack_put_one: Final = fmt.PUT_ONE.pack
+_pack_put_run: Final = fmt.PUT_RUN.pack
 _pack_leased: Final = fmt.LEASED.pack
-_pack_leased_one: Final = fmt.LEASED_ONE.pack
+_pack_leased_run: Final = fmt.LEASED_RUN_RECORD.pack
+_pack_acked_run: Final = fmt.ACKED_RUN_RECORD.pack
 _pack_ids: Final = fmt.IDS.pack
-_pack_ids_one: Final = fmt.IDS_ONE.pack
 _PUT: Final = int(Kind.PUT)
+_PUT_RUN: Final = int(Kind.PUT_RUN)
 _LEASED: Final = int(Kind.LEASED)
-_ACKED: Final = int(Kind.ACKED)
+_LEASED_RUN: Final = int(Kind.LEASED_RUN)
+_ACKED_RUN: Final = int(Kind.ACKED_RUN)
 _HEAD_SIZE: Final = fmt.RECORD_HEAD.size
 _PUT_ONE_SIZE: Final = fmt.PUT_ONE.size + fmt.ID_SIZE
-_LEASED_ONE_SIZE: Final = fmt.LEASED_ONE.size
-_IDS_ONE_SIZE: Final = fmt.IDS_ONE.size
+_PUT_RUN_SIZE: Final = fmt.PUT_RUN.size
+_LEASED_RUN_SIZE: Final = fmt.LEASED_RUN.size
+_ACKED_RUN_SIZE: Final = fmt.ACKED_RUN.size
 
 
 def encode_json(value: object) -> bytes:
@@ -52,6 +56,16 @@ def _sizes(words: Sequence[bytes]) -> bytes:
     """The sizes of words of at most 255 bytes, a byte each."""
     # Compiled, a list is filled faster than `map` runs.
     return bytes([len(word) for word in words])
+
+
+def _is_run(messages: Sequence[Message]) -> bool:
+    """Whether each message entered its queue right behind the one before it."""
+    order = messages[0].order
+    for message in messages:
+        if message.order != order:
+            return False
+        order += 1
+    return True
 
 
 def encode_message(message: Message, flags: int) -> bytes:
@@ -237,20 +251,27 @@ class Encoder(Recorder):
             head = _pack_put_one(_PUT, size - _HEAD_SIZE, number, at, order, 1, len(body))
             self.records.append(head + first.id + body)
             return
-        parts = [message.id for message in messages]
+        if ids_from(first.id, count - 1, 1)[0] != messages[-1].id:
+            # The millisecond or the mark has changed between them.
+            home.live -= count
+            for message in messages:
+                self.stored_plain(queue, (message,))
+            return
+        bodies: list[bytes] = []
         sizes: list[int] = []
-        size = fmt.PUT.size + (fmt.ID_SIZE + 4) * count
+        size = _PUT_RUN_SIZE + 4 * count
         for message in messages:
             message.home = home
             body = message.body
-            parts.append(body)
+            bodies.append(body)
             sizes.append(len(body))
             size += len(body)
         home.write(count, size + _HEAD_SIZE)
-        head = _pack_head(_PUT, size, queue.number) + _pack_put(first.enqueued_at, first.order, count)
+        head = _pack_head(_PUT_RUN, size, queue.number)
+        head += _pack_put_run(first.enqueued_at, first.order, count, first.id)
         # Bodies may be large: they are not put together here and then once more for the batch.
         self.records.append(head + pack(f"<{count}I", *sizes))
-        self.records += parts
+        self.records += bodies
 
     def duplicate(self, queue: Stock) -> None:
         """A put was turned away because its id is known."""
@@ -267,18 +288,17 @@ class Encoder(Recorder):
 
     def leased(self, queue: Stock, messages: Sequence[Message]) -> None:
         """Messages were handed out, all until the same moment."""
-        deadline = messages[0].deadline
-        if len(messages) == 1:
-            id, token = messages[0].id, messages[0].lease or b""
-            size = len(id)
-            more = len(token)
-            whole = _LEASED_ONE_SIZE - _HEAD_SIZE + size + more
-            head = _pack_leased_one(_LEASED, whole, queue.number, deadline, 1, size, more)
-            self.records.append(head + id + token)
+        first = messages[0]
+        token = first.lease or b""
+        count = len(messages)
+        if count == 1 or (_is_run(messages) and tokens_from(token, count - 1, 1)[0] == messages[-1].lease):
+            size = _LEASED_RUN_SIZE + len(token)
+            head = _pack_leased_run(_LEASED_RUN, size, queue.number, first.deadline, first.order, count)
+            self.records.append(head + token)
             return
         ids = [message.id for message in messages]
         tokens = [message.lease or b"" for message in messages]
-        payload = b"".join((_pack_leased(deadline, len(ids)), _sizes(ids), _sizes(tokens), *ids, *tokens))
+        payload = b"".join((_pack_leased(first.deadline, count), _sizes(ids), _sizes(tokens), *ids, *tokens))
         self.records.append(_pack_head(_LEASED, len(payload), queue.number) + payload)
 
     def requested(self, queue: Stock, request: Request) -> None:
@@ -298,14 +318,13 @@ class Encoder(Recorder):
 
     def acked(self, queue: Stock, messages: Sequence[Message]) -> None:
         """Messages are about to go, since they were done."""
-        if len(messages) == 1:
-            messages[0].home.live -= 1
-            id = messages[0].id
-            size = len(id)
-            head = _pack_ids_one(_ACKED, _IDS_ONE_SIZE - _HEAD_SIZE + size, queue.number, 1, size)
-            self.records.append(head + id)
+        if not _is_run(messages):
+            self._gone(Kind.ACKED, queue, messages)
             return
-        self._gone(Kind.ACKED, queue, messages)
+        for message in messages:
+            message.home.live -= 1
+        number, order, count = queue.number, messages[0].order, len(messages)
+        self.records.append(_pack_acked_run(_ACKED_RUN, _ACKED_RUN_SIZE, number, order, count))
 
     def removed(self, queue: Stock, messages: Sequence[Message]) -> None:
         """Messages are about to be deleted."""

@@ -84,7 +84,17 @@ def import_lines(lines: Iterable[str]) -> BrokerImage:
     if not begun:
         msg = "there is nothing to import: the output of `respmq export` is expected on the standard input"
         raise JournalError(msg)
+    for queue in image.queues.values():
+        _set_apart(queue)
     return image
+
+
+def _set_apart(queue: QueueImage) -> None:
+    """Let no two messages have one order, which they may if lines of several brokers were put together."""
+    last = 0
+    for message in sorted(queue.messages.values(), key=lambda message: message.order):
+        message.order = last = max(message.order, last + 1)
+    queue.counters.entered = max(queue.counters.entered, last)
 
 
 def _number(value: object, least: int = -_MOST, most: int = _MOST - 1) -> int:
@@ -109,7 +119,11 @@ def _take(image: BrokerImage, value: dict[str, Any]) -> None:
         image.queues[value["number"]] = _read_queue(value)
     elif kind == "message":
         message = _read_message(value)
-        _queue_of(image, value).messages[message.id] = message
+        queue = _queue_of(image, value)
+        if message.id in queue.messages:
+            msg = f"queue '{quote(queue.name)}' has a message '{quote(message.id)}' already, and ids have to differ"
+            raise ValueError(msg)
+        queue.messages[message.id] = message
     elif kind == "dead_letter":
         reason = _REASONS[_REASONS.index(value["reason"])]
         error = None if value["error"] is None else _bytes(value["error"])

@@ -10,7 +10,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import Final
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 SEGMENT_MAGIC: Final = b"respmqJ\n"
 #: magic, version, number of the segment, sequence of its first batch, milliseconds since the epoch when it was begun,
@@ -64,6 +64,9 @@ class Kind(IntEnum):
     REMEMBERED = 28
     PUT_AGAIN = 29
     SHIFTED = 30
+    PUT_RUN = 31
+    LEASED_RUN = 32
+    ACKED_RUN = 33
 
 
 #: By how many milliseconds all deadlines were moved at a start.
@@ -74,6 +77,8 @@ PUT = Struct("<qQI")
 #: The same with its record's head, for one message and the size of its body.
 PUT_ONE = Struct("<BIIqQII")
 ID_SIZE: Final = 32
+#: now, order of the first, count, id of the first; then u32 sizes of bodies, bodies. The ids follow each other, too.
+PUT_RUN = Struct("<qQI32s")
 #: count; then u64 orders, i64 moments of the puts, u32 sizes of bodies, ids of 32 bytes each, bodies.
 PUT_AGAIN = Struct("<I")
 
@@ -91,14 +96,18 @@ HAS_LEASE: Final = 16
 
 #: deadline, count; then u8 sizes of ids, of tokens, then ids and tokens.
 LEASED = Struct("<qI")
-#: The same with its record's head, for one message with the sizes of its id and its token.
-LEASED_ONE = Struct("<BIIqIBB")
+#: deadline, order of the first, count; then the token of the first. Orders and tokens of the others follow it.
+LEASED_RUN = Struct("<qQI")
+#: The same with its record's head.
+LEASED_RUN_RECORD = Struct("<BIIqQI")
 #: deadline, count; then u8 sizes and ids.
 TOUCHED = Struct("<qI")
 #: count; then u8 sizes and ids. Also of what is REMOVED.
 IDS = Struct("<I")
-#: The same with its record's head, for one id and its size.
-IDS_ONE = Struct("<BIIIB")
+#: order of the first, count. The orders of the others follow it.
+ACKED_RUN = Struct("<QI")
+#: The same with its record's head.
+ACKED_RUN_RECORD = Struct("<BIIQI")
 #: since, order of the first, count; then u8 sizes and ids.
 PROMOTED = Struct("<qQI")
 #: how, since, due (0: it is ready), expires_at, order; then the id.

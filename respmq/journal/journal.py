@@ -303,7 +303,12 @@ class Journal:
         self.files.sync(self._fd)
         self._salt = recovery.salt
         self.homes.begin(number)
-        self._full = not self._allocate(self._step)
+        if recovery.version == fmt.VERSION:
+            self._full = not self._allocate(self._step)
+            return
+        # What is written now may be of kinds that the version in its header doesn't know.
+        self.files.close(self._fd)
+        self._begin(number + 1)
 
     def _begin(self, number: int) -> None:
         """Begin a segment.

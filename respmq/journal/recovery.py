@@ -48,7 +48,7 @@ class Recovery:
         self.segments: dict[int, int] = {}
         self.sequence = 0
         #: Of the last segment.
-        self.salt = 0
+        self.salt = self.version = 0
         self.first_needed = 0
         self.torn: Damage | None = None
         self.cut: list[int] = []
@@ -99,6 +99,7 @@ class Recovery:
             yield from self._read_segment(segment, place)
             if self.cut:
                 break
+        self._replay.end()
         self.first_needed = first_needed
         if first_needed > 1 and self._replay.floor < first_needed and not self._lenient:
             msg = f"{segment_path(self._folder, missing)} is missing: without it the state can't be known"
@@ -131,7 +132,7 @@ class Recovery:
         self.homes.begin(segment.number)
         self._replay.begin(segment.number)
         if segment.damage is None:
-            self.salt = segment.salt
+            self.salt, self.version = segment.salt, segment.version
             if not self.segments:
                 self.sequence = segment.sequence - 1
         before = 0

@@ -10,16 +10,26 @@ import json
 from struct import unpack_from
 from typing import TYPE_CHECKING, Any
 
+from respmq.core.ids import ids_from, tokens_from
 from respmq.core.image import BrokerImage, Counters, ExchangeImage, QueueImage
 from respmq.core.model import DELAYED, GONE, LEASED, READY, DeadLetter, Message, QueueSettings
 from respmq.journal import format as fmt
-from respmq.journal.decoder import decode_ids, decode_message
+from respmq.journal.byorder import ByOrder
+from respmq.journal.decoder import decode_ids, decode_message, decode_plain_ids
 from respmq.journal.format import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from respmq.journal.homes import Homes
+
+
+def _lease(message: Message, token: bytes, deadline: int) -> None:
+    message.state = LEASED
+    message.attempt += 1
+    message.lease = token
+    message.deadline = deadline
+    message.expires_at = 0
 
 
 def shift(queue: QueueImage, skew: int) -> None:
@@ -44,6 +54,8 @@ class Replay:
         self.records = 0
         self._homes = homes
         self._segment = 0
+        #: The messages of each queue, which is known by its number.
+        self._by_order: dict[int, ByOrder] = {}
         self._do: dict[int, Callable[[QueueImage, bytes], None]] = {
             Kind.QUEUE: self._queue,
             Kind.PURGED: self._purged,
@@ -69,6 +81,9 @@ class Replay:
             Kind.DEAD_CLEARED: self._dead_cleared,
             Kind.REPLAYED: self._replayed,
             Kind.REMEMBERED: self._remembered,
+            Kind.PUT_RUN: self._put_run,
+            Kind.LEASED_RUN: self._leased_run,
+            Kind.ACKED_RUN: self._acked_run,
         }
 
     def begin(self, segment: int) -> None:
@@ -96,16 +111,22 @@ class Replay:
                 continue
             if kind == Kind.DELETED:
                 queues.pop(number, None)
+                self._by_order.pop(number, None)
                 self._homes.forget(number)
                 continue
             queue = queues.get(number)
             if queue is None:
                 queue = queues[number] = QueueImage(number)
+                self._by_order[number] = ByOrder()
             action = self._do.get(kind)
             if action is None:
                 msg = f"a record of an unknown kind {kind}"
                 raise ValueError(msg)
             action(queue, payload)
+
+    def end(self) -> None:
+        """All records were applied."""
+        self._by_order.clear()
 
     def _apply_to_broker(self, kind: int, payload: bytes) -> None:
         image = self.image
@@ -148,13 +169,9 @@ class Replay:
 
     def _purged(self, queue: QueueImage, payload: bytes) -> None:
         del payload
-        kept: dict[bytes, Message] = {}
-        for message in queue.messages.values():
-            if message.state == LEASED:
-                kept[message.id] = message
-            else:
-                message.home.live -= 1
-        queue.messages = kept
+        for message in list(queue.messages.values()):
+            if message.state != LEASED:
+                self._remove(queue, message)
 
     def _renamed(self, queue: QueueImage, payload: bytes) -> None:
         queue.mark = payload
@@ -179,62 +196,95 @@ class Replay:
 
     # -- messages --------------------------------------------------------------------------------------------------
 
+    def _take_in(self, queue: QueueImage, message: Message) -> None:
+        """A message is known, or is written down again."""
+        before = queue.messages.get(message.id)
+        if before is not None:
+            before.home.live -= 1
+            self._by_order[queue.number].remove(before)
+        queue.messages[message.id] = message
+        self._by_order[queue.number].add(message)
+
+    def _move(self, queue: QueueImage, message: Message, order: int) -> None:
+        """A message enters its queue again."""
+        by_order = self._by_order[queue.number]
+        by_order.remove(message)
+        message.order = order
+        by_order.add(message)
+
+    def _remove(self, queue: QueueImage, message: Message) -> None:
+        """A message is no longer in its queue."""
+        del queue.messages[message.id]
+        self._by_order[queue.number].remove(message)
+        message.home.live -= 1
+
     def _put(self, queue: QueueImage, payload: bytes) -> None:
         now, order, count = fmt.PUT.unpack_from(payload)
         at = fmt.PUT.size
         sizes = unpack_from(f"<{count}I", payload, at)
         at += 4 * count
-        body_at = at + count * fmt.ID_SIZE
+        ids = decode_plain_ids(payload, at, count)
+        self._store(queue, payload, at + count * fmt.ID_SIZE, now, order, ids, sizes)
+
+    def _put_run(self, queue: QueueImage, payload: bytes) -> None:
+        now, order, count, first = fmt.PUT_RUN.unpack_from(payload)
+        sizes = unpack_from(f"<{count}I", payload, fmt.PUT_RUN.size)
+        self._store(queue, payload, fmt.PUT_RUN.size + 4 * count, now, order, ids_from(first, 0, count), sizes)
+
+    def _store(
+        self,
+        queue: QueueImage,
+        payload: bytes,
+        at: int,
+        now: int,
+        order: int,
+        ids: list[bytes],
+        sizes: tuple[int, ...],
+    ) -> None:
+        """Messages were put, one behind the other; their bodies stand in the payload."""
+        count = len(ids)
         home = self._homes.at(queue.number, self._segment)
         home.live += count
         home.write(count, len(payload) + fmt.RECORD_HEAD.size)
         messages = queue.messages
-        for size in sizes:
-            id = payload[at : at + fmt.ID_SIZE]
-            at += fmt.ID_SIZE
-            message = Message(b"", id, payload[body_at : body_at + size], 0, now, None)
-            body_at += size
+        by_order = self._by_order[queue.number]
+        for id, size in zip(ids, sizes, strict=True):
+            message = Message(b"", id, payload[at : at + size], 0, now, None)
+            at += size
             message.order = order
             order += 1
             message.home = home
             messages[id] = message
+            by_order.add(message)
         counters = queue.counters
         counters.enqueued += count
         counters.entered = max(counters.entered, order - 1)
-        queue.last_id = max(queue.last_id, payload[at - fmt.ID_SIZE : at])
+        queue.last_id = max(queue.last_id, ids[-1])
 
     def _put_again(self, queue: QueueImage, payload: bytes) -> None:
         (count,) = fmt.PUT_AGAIN.unpack_from(payload)
         numbers = unpack_from(f"<{count}Q{count}q{count}I", payload, fmt.PUT_AGAIN.size)
         at = fmt.PUT_AGAIN.size + 20 * count
+        ids = decode_plain_ids(payload, at, count)
         body_at = at + count * fmt.ID_SIZE
         home = self._homes.at(queue.number, self._segment)
         home.live += count
         home.write(count, len(payload) + fmt.RECORD_HEAD.size)
-        messages = queue.messages
-        for place in range(count):
-            id = payload[at : at + fmt.ID_SIZE]
-            at += fmt.ID_SIZE
+        for place, id in enumerate(ids):
             size = numbers[2 * count + place]
             message = Message(b"", id, payload[body_at : body_at + size], 0, numbers[count + place], None)
             body_at += size
             message.order = numbers[place]
             message.home = home
-            before = messages.get(id)
-            if before is not None:
-                before.home.live -= 1
-            messages[id] = message
+            self._take_in(queue, message)
         queue.counters.entered = max(queue.counters.entered, *numbers[:count])
 
     def _message(self, queue: QueueImage, payload: bytes) -> None:
         message, flags = decode_message(payload, 0)
         message.home = home = self._homes.at(queue.number, self._segment)
-        before = queue.messages.get(message.id)
-        if before is not None:
-            before.home.live -= 1
         home.live += 1
         home.write(1, len(payload) + fmt.RECORD_HEAD.size)
-        queue.messages[message.id] = message
+        self._take_in(queue, message)
         counters = queue.counters
         counters.entered = max(counters.entered, message.order)
         if flags & fmt.CARRIED:
@@ -276,11 +326,18 @@ class Replay:
             token = payload[token_place : token_place + token_size]
             token_place += token_size
             if message is not None:
-                message.state = LEASED
-                message.attempt += 1
-                message.lease = token
-                message.deadline = deadline
-                message.expires_at = 0
+                _lease(message, token, deadline)
+        queue.counters.delivered += count
+
+    def _leased_run(self, queue: QueueImage, payload: bytes) -> None:
+        deadline, order, count = fmt.LEASED_RUN.unpack_from(payload)
+        token = payload[fmt.LEASED_RUN.size :]
+        tokens = [token] if count == 1 else tokens_from(token, 0, count)
+        by_order = self._by_order[queue.number]
+        for place, token in enumerate(tokens):
+            message = by_order.get(order + place)
+            if message is not None:
+                _lease(message, token, deadline)
         queue.counters.delivered += count
 
     def _requested(self, queue: QueueImage, payload: bytes) -> None:
@@ -312,12 +369,21 @@ class Replay:
         queue.counters.acked += count
         self._gone(queue, payload)
 
+    def _acked_run(self, queue: QueueImage, payload: bytes) -> None:
+        order, count = fmt.ACKED_RUN.unpack_from(payload)
+        queue.counters.acked += count
+        by_order = self._by_order[queue.number]
+        for each in range(order, order + count):
+            message = by_order.get(each)
+            if message is not None:
+                self._remove(queue, message)
+
     def _gone(self, queue: QueueImage, payload: bytes) -> None:
         (count,) = fmt.IDS.unpack_from(payload)
         for id in decode_ids(payload, fmt.IDS.size, count):
-            message = queue.messages.pop(id, None)
+            message = queue.messages.get(id)
             if message is not None:
-                message.home.live -= 1
+                self._remove(queue, message)
 
     def _returned(self, queue: QueueImage, payload: bytes) -> None:
         how: int
@@ -342,7 +408,7 @@ class Replay:
             message.deadline = due
         message.since = since
         message.expires_at = expires_at
-        message.order = order
+        self._move(queue, message, order)
 
     def _promoted(self, queue: QueueImage, payload: bytes) -> None:
         since, order, count = fmt.PROMOTED.unpack_from(payload)
@@ -351,7 +417,7 @@ class Replay:
             if message is not None:
                 message.state = READY
                 message.since = since
-                message.order = order
+                self._move(queue, message, order)
             order += 1
         queue.counters.entered = max(queue.counters.entered, order - 1)
 
@@ -363,12 +429,12 @@ class Replay:
         queue.counters.dead = max(queue.counters.dead, number)
         queue.counters.expired_leases += expired
         at = fmt.DIED.size
-        message = queue.messages.pop(payload[at : at + id_size], None)
+        message = queue.messages.get(payload[at : at + id_size])
         if message is None:
             return
+        self._remove(queue, message)
         message.lease = None
         message.state = GONE
-        message.home.live -= 1
         message.home.dead += 1
         letter = DeadLetter(message, fmt.REASONS[reason], payload[at + id_size :] if has_error else None, dead_at)
         letter.number = number
@@ -419,3 +485,4 @@ class Replay:
         message.expires_at = expires_at
         message.order = order
         queue.messages[message.id] = message
+        self._by_order[queue.number].add(message)

@@ -91,6 +91,7 @@ class Segment:
         self.data = path.read_bytes()
         self.sequence = 0
         self.salt = 0
+        self.version = 0
         #: Where the valid part ends.
         self.end = 0
         self.damage: Damage | None = None
@@ -106,15 +107,15 @@ class Segment:
             # It was made, and nothing was ever written into it.
             self.damage = Damage(self.path, 0, "the header is incomplete", True, len(data.rstrip(b"\0")))
             return
-        magic, version, number, sequence, _, self.salt = fmt.SEGMENT_HEAD.unpack(head)
+        magic, self.version, number, sequence, _, self.salt = fmt.SEGMENT_HEAD.unpack(head)
         if not _is_head(data):
             # Its salt may be right: what follows can be found then.
             self._note_damage(0, "the header is damaged", torn=False)
         elif magic != fmt.SEGMENT_MAGIC:
             self._note_damage(0, "this is no segment of a journal", torn=False)
-        elif version != fmt.VERSION:
+        elif not 1 <= self.version <= fmt.VERSION:
             self.foreign = (
-                f"{self.path} has format version {version}, and this program reads version {fmt.VERSION}: "
+                f"{self.path} has format version {self.version}, and this program reads versions 1 to {fmt.VERSION}: "
                 "start the version of respmq that wrote it, or export it with that one and import it here"
             )
         elif number != self.number:

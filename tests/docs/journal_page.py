@@ -77,19 +77,12 @@ class Explained:
             self._bytes(4, f"size of the body: {size}")
             self._bytes(fmt.ID_SIZE, "id")
             self._bytes(size, "body")
-        elif kind == Kind.LEASED:
-            self._struct("LEASED")
-            id_size, token_size = self._data[self._at : self._at + 2]
-            self._bytes(1, f"size of the id: {id_size}")
-            self._bytes(1, f"size of the token: {token_size}")
-            self._bytes(id_size, "id")
-            self._bytes(token_size, "token")
+        elif kind == Kind.LEASED_RUN:
+            self._struct("LEASED_RUN")
+            self._bytes(end - self._at, "token")
         else:
-            assert kind == Kind.ACKED
-            self._struct("IDS")
-            id_size = self._data[self._at]
-            self._bytes(1, f"size of the id: {id_size}")
-            self._bytes(id_size, "id")
+            assert kind == Kind.ACKED_RUN
+            self._struct("ACKED_RUN")
         assert self._at == end
 
     def _struct(self, name: str, first: str | None = None) -> None:

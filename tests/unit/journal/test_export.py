@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from respmq.core.model import Extra, QueueSettings
+from respmq.core.model import Extra, Message, QueueSettings
 from respmq.engine.journaled import JournaledEngine
 from respmq.errors import JournalError
 from respmq.journal.export import export_lines, import_lines
@@ -220,3 +220,36 @@ def test_values_that_the_journal_has_no_room_for_are_refused(line: str) -> None:
     lines = [FIRST, line] if json.loads(line)["type"] == "queue" else [FIRST, described(number=1), line]
     with pytest.raises(JournalError, match=f"line {len(lines)}: "):
         import_lines(lines)
+
+
+def test_lines_of_several_brokers_put_together_are_set_apart(tmp_path: Path) -> None:
+    """Messages of one order would be taken for each other by what the journal tells of them later."""
+    rig = Rig(tmp_path)
+    for name in ("one", "other"):
+        engine = rig.open(tmp_path / name)
+        engine.declare(b"q", QueueSettings())
+        engine.put_many(b"q", tuple(b"%s %d" % (name.encode(), number) for number in range(3)))
+        engine.close()
+    lines = exported(tmp_path / "one")
+    lines += [line for line in exported(tmp_path / "other") if json.loads(line)["type"] == "message"]
+    imported(tmp_path / "both", lines)
+    assert [line["order"] for line in lines_of(tmp_path / "both") if line["type"] == "message"] == [1, 2, 3, 4, 5, 6]
+    engine = rig.open(tmp_path / "both")
+    leased = engine.lease((b"q",), 6)
+    assert isinstance(leased, list)
+    tokens = [message.lease for message in leased if isinstance(message, Message) and message.body.endswith(b"0")]
+    assert engine.ack(b"q", tuple(token for token in tokens if token)) == 2
+    engine.close()
+    left = {line["body"] for line in lines_of(tmp_path / "both") if line["type"] == "message"}
+    assert left == {"one 1", "one 2", "other 1", "other 2"}
+    rig.close()
+
+
+def test_a_message_twice_is_told(rig: Rig) -> None:
+    engine = rig.open()
+    engine.declare(b"q", QueueSettings())
+    engine.put(b"q", b"body", b"m")
+    engine.close()
+    lines = exported(rig.folder)
+    with pytest.raises(JournalError, match="line 4: queue 'q' has a message 'm' already, and ids have to differ"):
+        import_lines([*lines, lines[-1]])

@@ -212,7 +212,7 @@ def test_a_newer_version_is_refused_and_left_alone(rig: Rig, batches: tuple[byte
     path = write_segment(rig.folder, number, sequence, *batches, version=fmt.VERSION + 1)
     path.write_bytes(path.read_bytes() + b"in another form")
     before = path.read_bytes()
-    expected = f"{path} has format version 2, and this program reads version 1: start the version of respmq that wrote"
+    expected = f"{path} has format version 3, and this program reads versions 1 to 2: start the version of respmq that "
     with pytest.raises(JournalError, match=re.escape(expected)):
         rig.open()
     assert path.read_bytes() == before
@@ -224,6 +224,8 @@ def test_a_newer_version_is_refused_and_left_alone(rig: Rig, batches: tuple[byte
         (record(99, 1, b""), "a record of an unknown kind 99"),
         (record(99, 0, b""), "a record of an unknown kind 99 for the broker"),
         (record(Kind.LEASED, 1, b"xx"), "unpack_from requires a buffer of at least 12 bytes"),
+        (record(Kind.PUT_RUN, 1, fmt.PUT_RUN.pack(0, 1, 1, b"chosen") + bytes(4)), "invalid literal for int()"),
+        (record(Kind.LEASED_RUN, 1, fmt.LEASED_RUN.pack(0, 1, 2) + b"token"), "invalid literal for int()"),
         (record(Kind.QUEUE, 1, b"{}"), "name"),
         (record(Kind.QUEUE, 1, b"no JSON"), "Expecting value"),
         (record(Kind.EXCHANGE, 0, b"[]"), "list indices must be integers"),
@@ -256,6 +258,8 @@ def test_records_may_speak_of_what_is_not_known(rig: Rig) -> None:
         record(Kind.ACKED, 1, one),
         record(Kind.REMOVED, 1, one),
         record(Kind.LEASED, 1, fmt.LEASED.pack(START, 1) + b"\x07\x05" + b"unknowntoken"),
+        record(Kind.LEASED_RUN, 1, fmt.LEASED_RUN.pack(START, 70, 2) + b"0123456789ab-0000"),
+        record(Kind.ACKED_RUN, 1, fmt.ACKED_RUN.pack(70, 2)),
         record(Kind.TOUCHED, 1, fmt.TOUCHED.pack(START, 1) + unknown),
         record(Kind.RETURNED, 1, fmt.RETURNED.pack(0, START, 0, 0, 4) + b"unknown"),
         record(Kind.PROMOTED, 1, fmt.PROMOTED.pack(START, 7, 1) + unknown),

@@ -263,7 +263,7 @@ def test_a_newer_version_is_not_touched(rig: Rig) -> None:
     newer.write_bytes(_versioned(head, fmt.VERSION + 1) + b"anything")
     damage(rig.folder, 3)
     before = contents(rig.folder)
-    with pytest.raises(JournalError, match=f"{newer} has format version 2, and this program reads version 1"):
+    with pytest.raises(JournalError, match=f"{newer} has format version 3, and this program reads versions 1 to 2"):
         repair(rig.folder, rig.files)
     assert newer.read_bytes() == before[newer.name]
     report = look(rig.folder)
