@@ -75,7 +75,7 @@ class Recorder(ABC):
 
     @abstractmethod
     def stored_plain(self, queue: Stock, messages: Sequence[Message]) -> None:
-        """Messages without options were put, and are ready one behind the other."""
+        """Messages without options were put, and are ready one behind the other. Their ids are a run."""
 
     @abstractmethod
     def duplicate(self, queue: Stock) -> None:
@@ -83,7 +83,7 @@ class Recorder(ABC):
 
     @abstractmethod
     def leased(self, queue: Stock, messages: Sequence[Message]) -> None:
-        """Messages were handed out, all until the same moment."""
+        """Messages were handed out, all until the same moment. Their tokens were made one after the other."""
 
     @abstractmethod
     def requested(self, queue: Stock, request: Request) -> None:

@@ -51,6 +51,20 @@ class IdMaker:
             self._block = b"%012x7%03x8" % (self._millis, counter >> 12)
         return self._block + _HEX3[low] + self._mark
 
+    def make_run(self, now: int, count: int) -> list[bytes]:
+        """New ids, as `ids_from` tells them from the first: `count` (1 or more), or as many as a millisecond has left."""
+        ids = [self.make(now)]
+        mark = self._mark
+        start = self._counter
+        end = min(start + count - 1, _COUNTER_LIMIT)
+        for counter in range(start, end):
+            low = counter & 4095
+            if low == 0:
+                self._block = b"%012x7%03x8" % (self._millis, counter >> 12)
+            ids.append(self._block + _HEX3[low] + mark)
+        self._counter = end
+        return ids
+
     @property
     def mark(self) -> bytes:
         """What all ids end with."""
@@ -105,14 +119,14 @@ class IdMaker:
         return b"%012x7%03x8%03x" % (max(millis, 0), counter >> 12, counter & 4095) + self._mark
 
 
-def ids_from(id: bytes, skipped: int, count: int) -> list[bytes]:
-    """`count` ids as a maker makes them within a millisecond, beginning `skipped` ids behind `id`.
+def ids_from(first: bytes, count: int) -> list[bytes]:
+    """The ids of a run.
 
     Raises:
-        ValueError: no maker can have made `id`.
+        ValueError: no maker can have made `first`.
     """
-    start, mark = id[:13], id[_MARK_START:]
-    number = int(id[13:16] + id[17:_MARK_START], 16) + skipped
+    start, mark = first[:13], first[_MARK_START:]
+    number = int(first[13:16] + first[17:_MARK_START], 16)
     ids: list[bytes] = []
     block = b""
     for each in range(number, number + count):
@@ -143,12 +157,12 @@ class TokenMaker:
         return self._block + _HEX3[low]
 
 
-def tokens_from(token: bytes, skipped: int, count: int) -> list[bytes]:
-    """`count` tokens as a maker makes them one after the other, beginning `skipped` tokens behind `token`.
+def tokens_from(first: bytes, count: int) -> list[bytes]:
+    """`count` tokens as a maker makes them one after the other.
 
     Raises:
-        ValueError: no maker can have made `token`.
+        ValueError: no maker can have made `first`.
     """
-    start, _, number = token.partition(b"-")
-    first = int(number, 16) + skipped
-    return [b"%b-%x%03x" % (start, each >> 12, each & 4095) for each in range(first, first + count)]
+    start, _, digits = first.partition(b"-")
+    number = int(digits, 16)
+    return [b"%b-%x%03x" % (start, each >> 12, each & 4095) for each in range(number, number + count)]

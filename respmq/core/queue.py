@@ -74,23 +74,24 @@ class Queue(Stock):
         hub = self._hub
         now = hub.now
         recorder = hub.recorder
-        name, live, append, make_id = self.name, self.live, self._line.append, self.id_maker.make
-        ids: list[bytes] = []
+        ids = self.id_maker.make_run(now, len(bodies))
+        count = len(ids)
+        rest = bodies[count:]
+        if rest:
+            size -= sum(map(len, rest))
+        name, live, append = self.name, self.live, self._line.append
         recorded: list[Message] = []
         order = self._entered
-        for body in bodies:
-            id = make_id(now)
-            message = Message(name, id, body, 0, now, None)
+        for place, id in enumerate(ids):
+            message = Message(name, id, bodies[place], 0, now, None)
             order += 1
             message.order = order
             live[id] = message
             append(message)
-            ids.append(id)
             if recorder is not None:
                 recorded.append(message)
         self._entered = order
         self.bytes += size
-        count = len(ids)
         hub.used += size + count * MESSAGE_OVERHEAD
         self.enqueued += count
         self.ready += count
@@ -98,7 +99,7 @@ class Queue(Stock):
             recorder.stored_plain(self, recorded)
         if self.takers:
             hub.agenda[self] = None
-        return ids
+        return ids + self.put_plain(rest, sum(map(len, rest))) if rest else ids
 
     def put_many(self, bodies: tuple[bytes, ...]) -> list[bytes]:
         """Store all of `bodies` and return their ids.

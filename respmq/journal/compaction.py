@@ -269,7 +269,7 @@ class Compactor:
             return self._carry_plain(queue, decode_plain_ids(payload, fmt.PUT_AGAIN.size + 20 * count, count), segment)
         if kind == Kind.PUT_RUN:
             *_, count, first = fmt.PUT_RUN.unpack_from(payload)
-            return self._carry_plain(queue, ids_from(first, 0, count), segment)
+            return self._carry_plain(queue, ids_from(first, count), segment)
         if kind == Kind.MESSAGE:
             self._carry_stored(queue, payload, 0, segment)
         elif kind == Kind.LETTER:

@@ -8,7 +8,6 @@ from struct import pack
 from typing import TYPE_CHECKING, Final
 
 from respmq.core.facts import Recorder
-from respmq.core.ids import ids_from, tokens_from
 from respmq.journal import format as fmt
 from respmq.journal.format import Kind
 
@@ -235,7 +234,7 @@ class Encoder(Recorder):
         self._add(Kind.MESSAGE, queue.number, payload)
 
     def stored_plain(self, queue: Stock, messages: Sequence[Message]) -> None:
-        """Messages without options were put, and are ready one behind the other."""
+        """Messages without options were put, and are ready one behind the other. Their ids are a run."""
         first = messages[0]
         count = len(messages)
         home = self._homes.of(queue)
@@ -250,12 +249,6 @@ class Encoder(Recorder):
             number, at, order = queue.number, first.enqueued_at, first.order
             head = _pack_put_one(_PUT, size - _HEAD_SIZE, number, at, order, 1, len(body))
             self.records.append(head + first.id + body)
-            return
-        if ids_from(first.id, count - 1, 1)[0] != messages[-1].id:
-            # The millisecond or the mark has changed between them.
-            home.live -= count
-            for message in messages:
-                self.stored_plain(queue, (message,))
             return
         bodies: list[bytes] = []
         sizes: list[int] = []
@@ -287,11 +280,11 @@ class Encoder(Recorder):
         self._add(Kind.REMEMBERED, queue.number, fmt.REMEMBERED.pack(len(window)) + puts + ids)
 
     def leased(self, queue: Stock, messages: Sequence[Message]) -> None:
-        """Messages were handed out, all until the same moment."""
+        """Messages were handed out, all until the same moment. Their tokens were made one after the other."""
         first = messages[0]
         token = first.lease or b""
         count = len(messages)
-        if count == 1 or (_is_run(messages) and tokens_from(token, count - 1, 1)[0] == messages[-1].lease):
+        if _is_run(messages):
             size = _LEASED_RUN_SIZE + len(token)
             head = _pack_leased_run(_LEASED_RUN, size, queue.number, first.deadline, first.order, count)
             self.records.append(head + token)

@@ -229,7 +229,7 @@ class Replay:
     def _put_run(self, queue: QueueImage, payload: bytes) -> None:
         now, order, count, first = fmt.PUT_RUN.unpack_from(payload)
         sizes = unpack_from(f"<{count}I", payload, fmt.PUT_RUN.size)
-        self._store(queue, payload, fmt.PUT_RUN.size + 4 * count, now, order, ids_from(first, 0, count), sizes)
+        self._store(queue, payload, fmt.PUT_RUN.size + 4 * count, now, order, ids_from(first, count), sizes)
 
     def _store(
         self,
@@ -332,7 +332,7 @@ class Replay:
     def _leased_run(self, queue: QueueImage, payload: bytes) -> None:
         deadline, order, count = fmt.LEASED_RUN.unpack_from(payload)
         token = payload[fmt.LEASED_RUN.size :]
-        tokens = [token] if count == 1 else tokens_from(token, 0, count)
+        tokens = [token] if count == 1 else tokens_from(token, count)
         by_order = self._by_order[queue.number]
         for place, token in enumerate(tokens):
             message = by_order.get(order + place)

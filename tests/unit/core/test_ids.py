@@ -172,25 +172,20 @@ def test_a_token_is_short_and_printable() -> None:
         assert b" " not in token
 
 
-@pytest.mark.parametrize("start", [0, 1, 4090, 4096, PER_MILLISECOND - 20])
-def test_ids_that_follow_one_within_a_millisecond_are_known_from_it(start: int) -> None:
-    made = maker()
-    made.make(NOW)
-    made._counter = start
-    made._block = b"%012x7%03x8" % (NOW, start >> 12)
-    ids = [made.make(NOW) for _ in range(20)]
-    assert ids_from(ids[0], 0, 20) == ids
-    assert ids_from(ids[0], 19, 1) == ids[19:]
-    assert ids_from(ids[3], 2, 6) == ids[5:11]
-
-
-def test_an_id_of_the_next_millisecond_follows_none_of_this_one() -> None:
-    made = maker()
-    made.make(NOW)
-    made._counter = PER_MILLISECOND - 1
-    made._block = b"%012x7fff8" % NOW
-    last, beyond = made.make(NOW), made.make(NOW)
-    assert ids_from(last, 1, 1) != [beyond]
+@pytest.mark.parametrize("start", [0, 1, 4090, 4096, PER_MILLISECOND - 20, PER_MILLISECOND - 6, PER_MILLISECOND])
+def test_a_run_of_ids_is_what_is_made_one_by_one_within_a_millisecond(start: int) -> None:
+    one_by_one, at_once = maker(), maker()
+    for made in (one_by_one, at_once):
+        made.make(NOW)
+        made._counter = start
+        made._block = b"%012x7%03x8" % (NOW, start >> 12)
+    ids = [one_by_one.make(NOW) for _ in range(20)]
+    run = at_once.make_run(NOW, 20)
+    assert len(run) == (6 if start == PER_MILLISECOND - 6 else 20)
+    assert ids_from(run[0], len(run)) == run
+    assert [*run, *(at_once.make(NOW) for _ in range(20 - len(run)))] == ids
+    assert at_once.last == one_by_one.last
+    assert at_once.make_run(NOW + 1, 3) == [one_by_one.make(NOW + 1) for _ in range(3)]
 
 
 @pytest.mark.parametrize("start", [0, 1, 4090, 4096, (1 << 20) - 5, (1 << 40) - 5])
@@ -200,5 +195,5 @@ def test_tokens_that_follow_one_are_known_from_it(start: int) -> None:
     made._count = start
     made._block = b"%b-%x" % (made._start, start >> 12)
     tokens = [made.make() for _ in range(20)]
-    assert tokens_from(tokens[0], 0, 20) == tokens
-    assert tokens_from(tokens[3], 2, 6) == tokens[5:11]
+    assert tokens_from(tokens[0], 20) == tokens
+    assert tokens_from(tokens[3], 6) == tokens[3:9]

@@ -107,8 +107,8 @@ def test_a_message_that_came_back_is_known_by_its_new_place(rig: Rig) -> None:
     assert [message.body for message in engine.find(b"q").live.values()] == [b"c"]
 
 
-def test_ids_that_do_not_follow_each_other_are_written_one_by_one(rig: Rig) -> None:
-    """The counter of a millisecond runs over once in 16,777,216 ids."""
+def test_a_run_ends_with_its_millisecond(rig: Rig) -> None:
+    """Whose counter runs over once in 16,777,216 ids."""
     engine = opened(rig)
     maker = engine.find(b"q").id_maker
     engine.put(b"q", b"first")
@@ -116,9 +116,13 @@ def test_ids_that_do_not_follow_each_other_are_written_one_by_one(rig: Rig) -> N
     maker._block = b"%012x7fff8" % START
     engine.commit()
     before = len(list(records(rig.folder)))
-    engine.put_many(b"q", (b"last of a millisecond", b"first of the next", b"second"))
+    bodies = (b"last of a millisecond", b"first of the next", b"second")
+    ids = engine.put_many(b"q", bodies)
     check_comes_back(rig, engine)
-    assert kinds_since(rig.folder, before) == [Kind.PUT] * 3
+    assert kinds_since(rig.folder, before) == [Kind.PUT, Kind.PUT_RUN]
+    assert [engine.find(b"q").live[id].body for id in ids] == list(bodies)
+    stats = engine.find(b"q")
+    assert (stats.ready, stats.bytes) == (4, sum(map(len, bodies)) + len(b"first"))
 
 
 def test_a_folder_of_an_older_version_goes_on_in_a_new_file(rig: Rig) -> None:
