@@ -52,7 +52,7 @@ class IdMaker:
         return self._block + _HEX3[low] + self._mark
 
     def make_run(self, now: int, count: int) -> list[bytes]:
-        """New ids, as `ids_from` tells them from the first: `count` (1 or more), or as many as a millisecond has left."""
+        """New ids, as `ids_from` tells them from the first: `count` of them (not 0), or what a millisecond has left."""
         ids = [self.make(now)]
         mark = self._mark
         start = self._counter
