@@ -163,6 +163,7 @@ class Worker:
         #: Since when the handler of each lease has been running.
         self._running: dict[str, float] = {}
         self._success: float | None = None
+        self._is_set_up = False
         self._consuming = False
         self._stopping = False
         self._fetching = trio.CancelScope()
@@ -170,7 +171,9 @@ class Worker:
     # -- from outside ----------------------------------------------------------------------------------------------
 
     async def setup(self) -> None:
-        """Declare the queue and its bindings, so that what is published from now on reaches it. `run` does it, too.
+        """Declare the queue and its bindings, so that what is published from now on reaches it.
+
+        `run` does it, too, if it wasn't done before.
 
         Raises:
             BrokerError: the broker can't be reached, or refuses a name or a key.
@@ -190,6 +193,7 @@ class Worker:
                 self._config.max_attempts,
                 self._retry.max_retries,
             )
+        self._is_set_up = True
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Work until `stop` is called. With `nursery.start(worker.run)`, the worker is set up when that returns.
@@ -199,7 +203,8 @@ class Worker:
         Raises:
             BrokerError: as `setup`; later only if the broker refuses to hand out messages.
         """
-        await self.setup()
+        if not self._is_set_up:
+            await self.setup()
         task_status.started()
         self._consuming = not self._stopping
         failure: BrokerError | None = None

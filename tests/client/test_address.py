@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from respmq import (
+    BrokerError,
     BrokerUnavailableError,
     Client,
     EmbeddedServer,
@@ -100,14 +101,45 @@ async def test_passwords() -> None:
             assert await mq.list_queues() == ["jobs"]
             await mq.lease("jobs", wait=0.01)
         with trio.fail_after(5):
-            for client, error in (
-                (Client(server.host, server.port), NoAuthError),
-                (Client(server.host, server.port, password="no"), WrongPasswordError),
-                (Client(server.host, server.port, password="s/e@cret", username="ann"), WrongPasswordError),
+            invalid = "invalid username-password pair or user is disabled."
+            for client, error, text in (
+                (Client(server.host, server.port), NoAuthError, "wants a password: give it in the URL, as in "),
+                (Client(server.host, server.port, password="no"), WrongPasswordError, f"let 'default' in: {invalid}"),
+                (Client(server.host, server.port, password="no", username="ann"), WrongPasswordError, "let 'ann' in"),
             ):
-                with pytest.raises(error):
+                with pytest.raises(error) as caught:
                     async with client:
                         pass
+                assert text in caught.value.text
+                assert caught.value.text.startswith(f"the broker at {server.host}:{server.port} ")
+
+
+@pytest.mark.parametrize(
+    ("answer", "what"),
+    [
+        (b"%2\r\n$6\r\nserver\r\n$5\r\nredis\r\n$5\r\nproto\r\n:3\r\n", "a 'redis' server"),
+        (b"%1\r\n$5\r\nproto\r\n:3\r\n", "no such server"),
+        (b"+OK\r\n", "no such server"),
+    ],
+)
+async def test_another_server_is_told_at_once(answer: bytes, what: str, nursery: trio.Nursery) -> None:
+    """A Redis server understands HELLO, and would call each command unknown then."""
+
+    async def serve(stream: trio.SocketStream) -> None:
+        while await stream.receive_some():
+            await stream.send_all(answer + b"-ERR unknown\r\n" * 3)
+
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listener.socket.getsockname()[1]
+    nursery.start_soon(trio.serve_listeners, serve, [listener])
+    with trio.fail_after(5), pytest.raises(BrokerError) as caught:
+        async with Client("127.0.0.1", port):
+            pass
+    expected = (
+        f"127.0.0.1:{port} is {what}, a respmq one is wanted: start it with `respmq serve`, or see to the address"
+    )
+    assert caught.value.text == expected
+    nursery.cancel_scope.cancel()
 
 
 async def test_a_name(broker: EmbeddedServer, control: Control) -> None:

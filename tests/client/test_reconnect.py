@@ -361,8 +361,12 @@ def test_pauses_grow_and_vary(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len({pause_before(5) for _ in range(10)}) > 1
 
 
+#: The answer of a respmq server, as far as a client looks at it.
+HELLO = b"%1\r\n$6\r\nserver\r\n$6\r\nrespmq\r\n"
+
+
 async def test_a_push_that_makes_no_sense_ends_the_connection_and_not_the_client() -> None:
-    """A server that is broken, or not one of ours."""
+    """A server that is broken."""
     connections = 0
 
     async def serve(stream: trio.SocketStream) -> None:
@@ -377,7 +381,7 @@ async def test_a_push_that_makes_no_sense_ends_the_connection_and_not_the_client
                 )
                 wire = b""
             elif b"DBSIZE" in wire:
-                await stream.send_all(b"+OK\r\n" * 4)
+                await stream.send_all(HELLO + b"+OK\r\n" * 3)
                 wire = b""
 
     async with trio.open_nursery() as nursery:
@@ -400,7 +404,7 @@ async def test_a_server_that_still_reads_its_journal_is_waited_for() -> None:
         async for data in stream:
             if b"DBSIZE" in data:
                 ready = b":0\r\n" if connections > 3 else b"-LOADING respmq is loading the journal\r\n"
-                await stream.send_all(b"+OK\r\n" * 3 + ready)
+                await stream.send_all(HELLO + b"+OK\r\n" * 2 + ready)
             elif b"QLIST" in data:
                 await stream.send_all(b"*1\r\n$4\r\njobs\r\n")
             else:

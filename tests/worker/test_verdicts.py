@@ -109,10 +109,12 @@ async def test_the_queue_s_own_limit_counts_too_and_is_warned_of(
     broker.declare_queue("jobs", QueueConfig(max_attempts=2))
     broker.put("jobs", "x")
     work = Attempts(SoftFailure("busy"))
-    await run_for(1000, Worker(broker, "jobs", work, retry=EXACT))
+    worker = Worker(broker, "jobs", work, retry=EXACT)
+    await worker.setup()
+    await run_for(1000, worker)
     assert work.calls == [(0, 1), (10, 2)]
     assert [one.error for one in broker.dead_letters("jobs")] == ["busy"]
-    assert "queue 'jobs' has max_attempts 2, so messages die before the 5 retries" in caplog.text
+    assert caplog.text.count("queue 'jobs' has max_attempts 2, so messages die before the 5 retries") == 1
 
 
 async def test_a_deferral_uses_up_no_attempt(broker: Broker, autojump_clock: MockClock) -> None:
