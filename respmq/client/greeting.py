@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from respmq.client.connection import LineBrokenError
 from respmq.commands.about import NAME
@@ -61,7 +61,7 @@ def _check_is_broker(hello: object, address: Address) -> None:
     Raises:
         BrokerError: it isn't that of a respmq server.
     """
-    server = hello.get(b"server") if isinstance(hello, dict) else None
+    server = cast("dict[object, object]", hello).get(b"server") if isinstance(hello, dict) else None
     if server != NAME.encode():
         what = f"a '{quote(server)}' server" if isinstance(server, bytes) else "no such server"
         msg = f"{address} is {what}, a {NAME} one is wanted: start it with `respmq serve`, or see to the address"
