@@ -37,10 +37,10 @@ def _explained() -> Generator[None]:
 
 
 @contextlib.contextmanager
-def _held(folder: Path) -> Generator[None]:
+def _held(folder: Path, *, writing: bool = False) -> Generator[None]:
     """Keep servers out of a folder, in which there must be a journal."""
     from respmq.journal.files import Files
-    from respmq.journal.folder import Folder
+    from respmq.journal.folder import Folder, reading
     from respmq.journal.segment import segment_numbers
 
     if not folder.is_dir():
@@ -49,6 +49,10 @@ def _held(folder: Path) -> Generator[None]:
     if not segment_numbers(folder):
         msg = f"there is no journal in {folder}: name the folder that `respmq serve --data` was given"
         raise JournalError(msg)
+    if not writing:
+        with reading(folder, Files()):
+            yield
+        return
     held = Folder(folder, Files())
     try:
         yield
@@ -75,7 +79,7 @@ def check(folder: Path, *, repair: bool) -> None:
     from respmq.journal.repair import look
     from respmq.journal.repair import repair as mend
 
-    with _explained(), _held(folder):
+    with _explained(), _held(folder, writing=repair):
         report = look(folder)
         _show(folder, report)
         if repair and (report.damages or report.gaps or not report.sound):

@@ -98,9 +98,19 @@ class Files:
     def lock(self, path: Path) -> int | None:
         """Open (or make) a file and lock it; returns its descriptor, None if another process has the lock."""
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(fd)
-            return None
-        return fd
+        return fd if _flock(fd, fcntl.LOCK_EX) else None
+
+    def lock_shared(self, path: Path) -> int | None:
+        """Open a file that is there for reading and lock it with others who read; returns as `lock` does."""
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return fd if _flock(fd, fcntl.LOCK_SH) else None
+
+
+def _flock(fd: int, how: int) -> bool:
+    """Lock a file; if another process has it, it is closed."""
+    try:
+        fcntl.flock(fd, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return False
+    return True

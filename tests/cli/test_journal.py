@@ -133,7 +133,7 @@ def test_repair_of_a_newer_version_is_refused(folder: Path) -> None:
     before = path.read_bytes()
     result = run("check", folder, "--repair")
     assert result.exit_code == 1
-    assert f"{path} has format version 2, and this program reads version 1" in result.output
+    assert f"{path} has format version 3, and this program reads versions 1 to 2" in result.output
     assert "leaves out what can't be read" not in result.output
     assert path.read_bytes() == before
 
@@ -192,7 +192,7 @@ def test_a_server_does_not_start_with_a_file_that_it_can_t_read(folder: Path) ->
 
 def test_the_banner_tells_where_it_is(folder: Path) -> None:
     with start_server("--data", str(folder), "--fsync", "everysec") as server:
-        assert f"\nJournal in {folder}, fsync everysec\n" in server.log
+        server.wait_for_log(f"^Journal in {re.escape(str(folder))}, fsync everysec$")
         assert server.stop() == 0
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from respmq.errors import JournalError, PersistenceError
+from respmq.journal.folder import reading
 from respmq.journal.format import Kind
 from respmq.journal.journal import Policy
 from respmq.journal.segment import Segment, segment_numbers, segment_path
@@ -255,6 +256,33 @@ def test_a_folder_is_used_by_one_at_a_time(rig: Rig) -> None:
         rig.open()
     engine.close()
     assert rig.open().names() == [b"q"]
+
+
+def test_who_reads_keeps_writers_out_and_no_other_reader(rig: Rig) -> None:
+    rig.fill(1)
+    before = {path: path.read_bytes() for path in rig.folder.iterdir()}
+    other = f"the folder {rig.folder} is in use by another process: choose"
+    # The last one that wrote is gone.
+    (rig.folder / "lock").write_text(f"process {2**22 + 1}\n")
+    with reading(rig.folder, rig.files), reading(rig.folder, rig.files), pytest.raises(JournalError, match=other):
+        rig.open()
+    engine = rig.open()
+    with (
+        pytest.raises(JournalError, match=f"in use by process {os.getpid()}: choose"),
+        reading(rig.folder, rig.files),
+    ):
+        pass
+    engine.close()
+    assert before.keys() == set(rig.folder.iterdir())
+
+
+def test_a_folder_without_a_lock_is_read_and_left_as_it_is(rig: Rig) -> None:
+    """As a copy of the segments is, on a disk that can't be written to."""
+    rig.fill(1)
+    (rig.folder / "lock").unlink()
+    before = sorted(rig.folder.iterdir())
+    with reading(rig.folder, rig.files):
+        assert sorted(rig.folder.iterdir()) == before
 
 
 def test_a_folder_that_can_not_be_used(rig: Rig, tmp_path: Path) -> None:
