@@ -33,7 +33,10 @@ class PowerDisk:
         """The call, with a note of what it did to the disk."""
 
         def noted(fd: int, *args: Any) -> Any:
-            inode = os.fstat(fd).st_ino
+            status = os.fstat(fd)
+            inode = status.st_ino
+            if not status.st_size:
+                self._forget(inode)
             if call in {"fdatasync", "fsync"}:
                 # A sync comes back when all that was written before is on the disk, also what another one is writing.
                 with self._syncing:
@@ -50,6 +53,12 @@ class PowerDisk:
             return result
 
         return noted
+
+    def _forget(self, inode: int) -> None:
+        """A file is new: another one that is gone may have had its inode."""
+        with self._lock:
+            self._dirty.pop(inode, None)
+            (self._folder / str(inode)).unlink(missing_ok=True)
 
     def _sync(self, call: str, real: Callable[..., Any], fd: int, inode: int) -> Any:
         path = Path(f"/proc/self/fd/{fd}").readlink()
