@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
 from pathlib import Path
 
@@ -11,7 +12,16 @@ import trio.testing
 
 from tests.unit.journal.rig import recovered
 from tests.unit.rig import encode
-from tests.unit.server.slowdisk import QUIET, served
+from tests.unit.server.slowdisk import QUIET, Client, served
+
+
+async def lines_to(client: Client, last: bytes) -> list[bytes]:
+    """The next lines, up to one."""
+    lines = [await client.line()]
+    while lines[-1] != last:
+        lines.append(await client.line())
+    return lines
+
 
 # -- answers wait ------------------------------------------------------------------------------------------------------
 
@@ -163,6 +173,38 @@ async def test_what_was_leased_by_an_answer_that_never_left_goes_back(tmp_path: 
         await server.sync()
         stats = server.engine.stats(b"q")
         assert (stats.ready, stats.in_flight, stats.delivered) == (1, 0, 0)
+
+
+async def test_who_gets_what_a_broken_connection_gives_back_is_told_when_that_is_written(tmp_path: Path) -> None:
+    """Also if that shows when its answer is sent, and the next one to be sent is his."""
+    async with served(tmp_path) as server:
+        client = await server.loaded()
+        await client.cmd("CONFIG", "SET", "fsync", "no")
+        consumer, leaver = await server.connect(), await server.connect()
+        await consumer.send("HELLO", "3")
+        await lines_to(consumer, b"*0\r\n")
+        await consumer.send("QCONSUME", "q", "PREFETCH", "1")
+        await lines_to(consumer, b"ctag-1\r\n")
+        await client.send("QMPUT", "q", "first", "second")
+        token = (await lines_to(consumer, b"first\r\n"))[-4].strip()
+        write = server.files.write
+        batches: list[bytes] = []
+
+        def fail_later(fd: int, data: bytes, offset: int) -> None:
+            batches.append(data)
+            if len(batches) > 1:
+                raise OSError(errno.EIO, "broken")
+            write(fd, data, offset)
+
+        server.files.write = fail_later  # type: ignore[method-assign]
+        # All of it at once, so that one pass of the server sees it.
+        os.write(leaver.stream.socket.fileno(), encode("QLEASE", "q"))
+        leaver.stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
+        leaver.stream.socket.close()
+        os.write(consumer.stream.socket.fileno(), encode("QACK", "q", token))
+        await consumer.read(b":1\r\n")
+        await consumer.silent()
+        assert len(batches) == 2
 
 
 async def test_a_stop_writes_everything_and_lets_the_answers_go(tmp_path: Path) -> None:
