@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from struct import unpack_from
+from struct import Struct, unpack_from
 
 from respmq.core.model import Extra, Message
 from respmq.journal import format as fmt
+
+_SIZE = Struct("<I")
 
 
 def decode_ids(payload: bytes, at: int, count: int) -> list[bytes]:
@@ -45,7 +47,8 @@ def decode_message(payload: bytes, at: int) -> tuple[Message, int]:
     ) = fmt.MESSAGE.unpack_from(payload, at)
     at += fmt.MESSAGE.size
     count = 1 + 2 * headers + attachments
-    sizes = unpack_from(f"<{count}I", payload, at)
+    # Nearly all have nothing but a body.
+    sizes = _SIZE.unpack_from(payload, at) if count == 1 else unpack_from(f"<{count}I", payload, at)
     at += 4 * count
     id = payload[at : at + id_size]
     at += id_size

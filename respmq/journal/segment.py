@@ -103,7 +103,7 @@ class Segment:
     def _read_head(self) -> None:
         data = self.data
         head = data[: fmt.SEGMENT_HEAD.size]
-        if not data[fmt.SEGMENT_SIZE :].strip(b"\0") and not _is_head(data):
+        if not _is_head(data) and not data[fmt.SEGMENT_SIZE :].strip(b"\0"):
             # It was made, and nothing was ever written into it.
             self.damage = Damage(self.path, 0, "the header is incomplete", True, len(data.rstrip(b"\0")))
             return
