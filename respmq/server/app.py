@@ -258,10 +258,11 @@ async def serve(
     """
     state, reactor = make_reactor(config, listeners, notice)
     # Broker state has no reference cycles, so the collector has nothing to find in it; a full collection over a
-    # million messages would stop every client for a third of a second.
+    # million messages would stop every client for a third of a second. So would one of the middle generation, which
+    # grows as messages are put, if it were collected less often.
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 1_000_000)
+    gc.set_threshold(10_000, 3, 1_000_000)
     failed: JournalError | None = None
     async with trio.open_nursery() as nursery:
         stop = Stop(state, reactor, nursery)
