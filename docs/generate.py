@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from respmq import errors
 from respmq.cli.options import default_shown
-from respmq.commands.arguments import (
+from respmq.commands.flags import acl_categories
+from respmq.commands.kinds import (
     MAX_INT64,
     MIN_INT64,
     Choice,
@@ -29,15 +30,15 @@ from respmq.commands.arguments import (
     Several,
     Sized,
 )
-from respmq.commands.flags import acl_categories
 from respmq.commands.registry import load
-from respmq.commands.spec import parameter_usage
+from respmq.commands.usage import parameter_usage
 from respmq.config import FIELDS, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from respmq.commands.spec import Parameter, Spec
+    from respmq.commands.grammar import Parameter
+    from respmq.commands.spec import Spec
 
 DOCS = Path(__file__).resolve().parent
 
@@ -129,7 +130,7 @@ def _section(spec: Spec) -> Iterator[str]:
 def _wrapped_usage(spec: Spec) -> str:
     """The usage, broken between arguments where it is long."""
     lines = [spec.name]
-    for parameter in spec.positional + spec.options:
+    for parameter in spec.grammar.positional + spec.grammar.options:
         shown = parameter_usage(parameter)
         if len(lines[-1]) + len(shown) > 90:
             lines.append("   ")
@@ -139,7 +140,7 @@ def _wrapped_usage(spec: Spec) -> str:
 
 def _argument_rows(spec: Spec) -> Iterator[tuple[str, str, str, str]]:
     signature = inspect.signature(spec.function).parameters
-    for parameter in spec.positional + spec.options:
+    for parameter in spec.grammar.positional + spec.grammar.options:
         declared = signature.get(parameter.name)
         default = inspect.Parameter.empty if declared is None else declared.default
         name = _shown_name(parameter)

@@ -62,7 +62,7 @@ def test_each_of_its_errors_is_one_that_exists(name: str) -> None:
     spec = SPECS[name]
     assert set(spec.errors) <= ERROR_WORDS
     assert len(set(spec.errors)) == len(spec.errors)
-    parameters = {parameter.name for parameter in spec.positional if parameter.is_key}
+    parameters = {parameter.name for parameter in spec.grammar.positional if parameter.is_key}
     if parameters & {"queue"}:
         assert "INVALIDNAME" in spec.errors
         assert ("NOQUEUE" in spec.errors) == (name != "QDECLARE")
@@ -73,12 +73,14 @@ def test_each_of_its_errors_is_one_that_exists(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_each_of_its_arguments_is_described(name: str) -> None:
     spec = SPECS[name]
-    for parameter in (*spec.positional, *spec.options):
+    for parameter in (*spec.grammar.positional, *spec.grammar.options):
         assert re.fullmatch(r"[A-Z0-9`][^\n]*\.", parameter.description), f"{parameter.name}: {parameter.description!r}"
         assert parameter.is_flag or parameter.kind is not None
-    assert all(parameter.word for parameter in spec.options)
-    assert not any(parameter.word for parameter in spec.positional)
-    assert [parameter.multiple for parameter in spec.positional[:-1]] == [False] * max(len(spec.positional) - 1, 0)
+    assert all(parameter.word for parameter in spec.grammar.options)
+    assert not any(parameter.word for parameter in spec.grammar.positional)
+    assert [parameter.multiple for parameter in spec.grammar.positional[:-1]] == [False] * max(
+        len(spec.grammar.positional) - 1, 0
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -88,7 +90,7 @@ def test_its_flags_agree_with_each_other(name: str) -> None:
     assert "denyoom" not in spec.flags or "write" in spec.flags
     # Nor does what waits for something, or closes a connection whose messages go back.
     assert not ("stateless" in spec.flags and {"write", "blocking", "pubsub"} & spec.flags)
-    if any(parameter.is_key for parameter in spec.positional) and spec.group not in {"transaction", "server"}:
+    if any(parameter.is_key for parameter in spec.grammar.positional) and spec.group not in {"transaction", "server"}:
         assert {"write", "readonly"} & spec.flags, "it has keys, so ACLs and CLIENT PAUSE have to know what it does"
     assert ("fast" in acl_categories(spec)) == ("fast" in spec.flags)
     assert len(acl_categories(spec)) >= 1
@@ -126,22 +128,27 @@ def arity_of(usage: str) -> int:
 @pytest.mark.parametrize("name", NAMES)
 def test_its_usage_line_can_be_read_and_agrees_with_its_arity(name: str) -> None:
     spec = SPECS[name]
-    assert spec.usage().startswith(spec.name)
-    least = arity_of(spec.usage())
+    assert spec.grammar.usage().startswith(spec.name)
+    least = arity_of(spec.grammar.usage())
     # CLIENT KILL wants an address or an option: more than its grammar can say.
-    assert least == spec.arity or (spec.least and abs(least) < abs(spec.arity))
+    assert least == spec.grammar.arity or (spec.grammar.least and abs(least) < abs(spec.grammar.arity))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_its_option_words_are_told_apart(name: str) -> None:
     spec = SPECS[name]
-    for word, parameter in spec.words.items():
+    for word, parameter in spec.grammar.words.items():
         assert re.fullmatch(rb"[A-Z]+(-[A-Z]+)*", word)
-        assert word.decode() in spec.usage()
-        assert parameter in spec.options
-    if spec.positional and spec.positional[-1].is_key and spec.positional[-1].multiple and spec.words:
+        assert word.decode() in spec.grammar.usage()
+        assert parameter in spec.grammar.options
+    if (
+        spec.grammar.positional
+        and spec.grammar.positional[-1].is_key
+        and spec.grammar.positional[-1].multiple
+        and spec.grammar.words
+    ):
         # A queue can't be called like the option that ends the list of queues.
-        for word in spec.words:
+        for word in spec.grammar.words:
             with pytest.raises(errors.InvalidNameError):
                 Rig().state.engine.purge(word)
 
@@ -152,29 +159,31 @@ def test_its_option_words_are_told_apart(name: str) -> None:
 def call(spec: Spec, count: int) -> str:
     """The error of a call with `count` words that all could be names."""
     rig = Rig(virtual_clock="yes") if spec.name.startswith("DEBUG") else Rig()
-    words = [*spec.name.split(" "), *["q"] * count][:count] if count >= spec.depth else spec.name.split(" ")[:count]
+    words = (
+        [*spec.name.split(" "), *["q"] * count][:count] if count >= spec.grammar.depth else spec.name.split(" ")[:count]
+    )
     return rig.connect(resp=3).error(*words)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if abs(SPECS[name].arity) > SPECS[name].depth])
+@pytest.mark.parametrize("name", [name for name in NAMES if abs(SPECS[name].grammar.arity) > SPECS[name].grammar.depth])
 def test_with_too_few_words_it_answers_with_its_usage(name: str) -> None:
     spec = SPECS[name]
-    for count in range(spec.depth, abs(spec.arity)):
+    for count in range(spec.grammar.depth, abs(spec.grammar.arity)):
         text = call(spec, count)
         assert text.startswith(f"ERR wrong number of arguments for '{name.lower().replace(' ', '|')}' command"), text
-        assert text.endswith(f"usage: {spec.usage()}")
+        assert text.endswith(f"usage: {spec.grammar.usage()}")
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if SPECS[name].arity > 0])
+@pytest.mark.parametrize("name", [name for name in NAMES if SPECS[name].grammar.arity > 0])
 def test_with_too_many_words_it_answers_with_its_usage(name: str) -> None:
     spec = SPECS[name]
     if name in TABLE.containers:
-        assert "unknown subcommand" in call(spec, spec.arity + 1)
+        assert "unknown subcommand" in call(spec, spec.grammar.arity + 1)
         return
-    for count in (spec.arity + 1, spec.arity + 5):
+    for count in (spec.grammar.arity + 1, spec.grammar.arity + 5):
         text = call(spec, count)
         assert "wrong number of arguments" in text or "syntax error" in text, text
-        assert spec.usage() in text
+        assert spec.grammar.usage() in text
 
 
 # -- Containers, and the short ways
@@ -199,7 +208,7 @@ def test_the_short_way_of_a_command_takes_its_words() -> None:
         parameters = list(inspect.signature(getattr(MemoryEngine, short.one)).parameters)[1:]
         assert len(parameters) == short.words - 1, name
         assert len(inspect.signature(getattr(MemoryEngine, short.stretch)).parameters) == 3
-        low, high = SPECS[name].direct
+        low, high = SPECS[name].grammar.direct
         assert low <= short.words <= high
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from respmq.commands.arguments import Choice, Duration, DurationOrNone, Fraction, Integer, Pair
+from respmq.commands.kinds import Choice, Duration, DurationOrNone, Fraction, Integer, Pair
 
 if TYPE_CHECKING:
-    from respmq.commands.spec import Parameter, Spec
+    from respmq.commands.grammar import Parameter
+    from respmq.commands.spec import Spec
 
 #: Python's name for options that may be repeated on the wire and are given at once here.
 PLURALS = {"header": "headers", "attach": "attachments", "queue": "queues", "id": "ids", "lease": "leases"}
@@ -38,9 +39,11 @@ class Argument:
 
 def arguments(spec: Spec) -> list[Argument]:
     """The parameters of a command: those by place, then the options."""
-    marked = any(parameter.name == "header" for parameter in spec.options)
-    found = [_by_place(spec, parameter, marked=marked) for parameter in spec.positional]
-    return found + [argument for parameter in spec.options if (argument := _option(spec, parameter)) is not None]
+    marked = any(parameter.name == "header" for parameter in spec.grammar.options)
+    found = [_by_place(spec, parameter, marked=marked) for parameter in spec.grammar.positional]
+    return found + [
+        argument for parameter in spec.grammar.options if (argument := _option(spec, parameter)) is not None
+    ]
 
 
 def _by_place(spec: Spec, parameter: Parameter, *, marked: bool) -> Argument:

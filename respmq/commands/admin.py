@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from respmq.commands.about import NAME
-from respmq.commands.arguments import BLOB, NONE_NEEDED, Choice, Described, Duration, Integer
+from respmq.commands.arguments import BLOB, NONE_NEEDED, Described
 from respmq.commands.context import Context
+from respmq.commands.kinds import Choice, Duration, Integer
 from respmq.commands.registry import command, container
 from respmq.commands.replies import ANY, INTEGER, MAP, NOTHING, OK, VERBATIM
 from respmq.errors import InvalidRequestError

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from respmq.commands.arguments import BLOB, Choice, Described, Integer, Several
+from respmq.commands.arguments import BLOB, Described
 from respmq.commands.context import Client, Context
 from respmq.commands.describe import shown_name
+from respmq.commands.kinds import Choice, Integer, Several
 from respmq.commands.registry import command, container
 from respmq.commands.replies import ANY, BULK_OR_NULL, INTEGER, OK, VERBATIM
 from respmq.errors import InvalidRequestError, UnblockedError, quote

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from respmq.commands.about import NAME, REDIS_VERSION
-from respmq.commands.arguments import BLOB, NONE_NEEDED, Described, Integer, Pair
+from respmq.commands.arguments import BLOB, NONE_NEEDED, Described
 from respmq.commands.client import check_attribute
 from respmq.commands.context import Context
+from respmq.commands.kinds import Integer, Pair
 from respmq.commands.registry import command
 from respmq.commands.replies import ANY, BULK, BULKS, MAP, OK, STATUS
 from respmq.errors import InvalidRequestError, NoAuthError, NoProtocolError

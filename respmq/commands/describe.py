@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from respmq.commands.arguments import Choice, Kind, Pair, Several
 from respmq.commands.flags import acl_categories, shown_flags
-from respmq.commands.spec import Parameter, parameter_usage, value_name
+from respmq.commands.grammar import Parameter
+from respmq.commands.kinds import Choice, Kind, Pair, Several
+from respmq.commands.usage import parameter_usage, value_name
 from respmq.resp.values import ItemSet, Status, Statuses
 
 if TYPE_CHECKING:
@@ -25,10 +26,10 @@ def shown_name(spec: Spec) -> str:
 
 def command_info(spec: Spec, container: Container | None = None) -> Answer:
     """The ten fields of a command; with the subcommands if it has a container of them."""
-    first, last, step = spec.key_range
+    first, last, step = spec.grammar.key_range
     return [
         shown_name(spec),
-        spec.arity if container is None else -spec.depth,
+        spec.grammar.arity if container is None else -spec.grammar.depth,
         Statuses(shown_flags(spec)),
         first,
         last,
@@ -50,11 +51,11 @@ def container_info(container: Container, bare: Spec | None) -> Answer:
 
 
 def _key_specs(spec: Spec) -> list[Answer]:
-    first, last, step = spec.key_range
+    first, last, step = spec.grammar.key_range
     if not first:
         return []
     flags = ["RO", "access"] if "readonly" in spec.flags else ["RW", "update"]
-    if spec.movable_keys:
+    if spec.grammar.movable_keys:
         flags.append("incomplete")
     begin: dict[str, Answer] = {"index": first}
     reach: dict[str, Answer] = {"lastkey": last if last < 0 else last - first, "keystep": step, "limit": 0}
@@ -81,7 +82,7 @@ def command_docs(spec: Spec, container: Container | None = None) -> dict[str, An
         "group": spec.group,
         "complexity": spec.complexity,
     }
-    parameters = spec.positional + spec.options
+    parameters = spec.grammar.positional + spec.grammar.options
     if parameters:
         docs["arguments"] = [_argument_docs(parameter) for parameter in parameters]
     if container is not None:
@@ -156,6 +157,6 @@ def help_lines(container: Container, bare: Spec | None) -> list[Answer]:
         lines += ["(no subcommand)", f"    {bare.summary}"]
     subcommands = sorted(container.subcommands.items(), key=lambda item: item[0] == "HELP")
     for name, spec in subcommands:
-        lines.append(" ".join([name, *map(parameter_usage, spec.positional + spec.options)]))
+        lines.append(" ".join([name, *map(parameter_usage, spec.grammar.positional + spec.grammar.options)]))
         lines.append(f"    {spec.summary}")
     return [Status(line) for line in lines]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from respmq.commands.arguments import BLOB, HEADER_NAME, Body, Bytes, Choice, Described, Pair, QueueName
+from respmq.commands.arguments import BLOB, HEADER_NAME, Body, Described, QueueName
 from respmq.commands.context import Context
+from respmq.commands.kinds import Bytes, Choice, Pair
 from respmq.commands.registry import command, container
 from respmq.commands.replies import ANY, INTEGER, OK
 

@@ -75,7 +75,7 @@ def acl_categories(spec: Spec) -> list[str]:
 
 def shown_flags(spec: Spec) -> list[str]:
     """The flags of a command as COMMAND INFO shows them."""
-    flags = spec.flags | {"movablekeys"} if spec.movable_keys else spec.flags
+    flags = spec.flags | {"movablekeys"} if spec.grammar.movable_keys else spec.flags
     return [flag for flag in FLAGS if flag in flags]
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from respmq.commands.arguments import BLOB, NONE_NEEDED, Choice, Described, Pair
+from respmq.commands.arguments import BLOB, NONE_NEEDED, Described
 from respmq.commands.context import Context
 from respmq.commands.describe import command_docs, command_info, container_docs, container_info, shown_name
 from respmq.commands.flags import acl_categories
+from respmq.commands.kinds import Choice, Pair
 from respmq.commands.registry import command, container
 from respmq.commands.replies import ANY, BULKS, INTEGER, MAP
 from respmq.errors import InvalidRequestError, quote
@@ -144,13 +145,13 @@ def command_getkeys(
     if spec is None:
         msg = f"Invalid command specified: there is no '{quote(b' '.join(words[:2]))}'"
         raise InvalidRequestError(msg)
-    if not spec.key_range[0]:
+    if not spec.grammar.key_range[0]:
         msg = f"The command has no key arguments: {spec.name}"
         raise InvalidRequestError(msg)
-    if len(words) < abs(spec.arity) or (spec.arity > 0 and len(words) > spec.arity):
-        msg = f"Invalid number of arguments specified for command, usage: {spec.usage()}"
+    if len(words) < abs(spec.grammar.arity) or (spec.grammar.arity > 0 and len(words) > spec.grammar.arity):
+        msg = f"Invalid number of arguments specified for command, usage: {spec.grammar.usage()}"
         raise InvalidRequestError(msg)
-    return spec.keys(words)
+    return spec.grammar.keys(words)
 
 
 # -- looking into the table --------------------------------------------------------------------------------------------

@@ -11,18 +11,15 @@ from respmq.commands.arguments import (
     MESSAGE_ID,
     OFFSET,
     Body,
-    Choice,
     Described,
-    Duration,
     Full,
-    Integer,
     Lease,
     MessageId,
-    Pair,
     QueueName,
 )
 from respmq.commands.context import Context
 from respmq.commands.deliveries import encode_single_deliveries
+from respmq.commands.kinds import Choice, Duration, Integer, Pair
 from respmq.commands.registry import command
 from respmq.commands.replies import BULK_OR_NULL, DELIVERIES, IDS, INTEGER, MAP_OR_NULL, MAPS
 from respmq.commands.spec import Plain

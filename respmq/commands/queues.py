@@ -5,18 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from respmq.commands.arguments import (
-    BLOB,
-    QUEUE,
-    Choice,
-    Described,
-    Duration,
-    DurationOrNone,
-    Fraction,
-    Integer,
-    QueueName,
-)
+from respmq.commands.arguments import BLOB, QUEUE, Described, QueueName
 from respmq.commands.context import Context
+from respmq.commands.kinds import Choice, Duration, DurationOrNone, Fraction, Integer
 from respmq.commands.registry import command
 from respmq.commands.replies import BULKS, INTEGER, MAP, OK
 from respmq.core.directory import SETTING_NAMES, setting_value

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from respmq.commands.arguments import BLOB, HEADER_NAME, NONE_NEEDED, QUEUE, Body, Bytes, Described, Pair, QueueName
+from respmq.commands.arguments import BLOB, HEADER_NAME, NONE_NEEDED, QUEUE, Body, Described, QueueName
 from respmq.commands.context import Context
+from respmq.commands.kinds import Bytes, Pair
 from respmq.commands.registry import command, container
 from respmq.commands.replies import ANY, BULKS, FRAMES, INTEGER
 

@@ -66,7 +66,7 @@ class Entry:
         self.plain_stretch: Callable[..., Any] = spec.function if plain is None else getattr(engine, plain.stretch)
         self.encode_stretch: Callable[[Any], bytes] = spec.reply.encode2 if plain is None else plain.encode
         self.run = spec.function
-        self.low, self.high = spec.direct
+        self.low, self.high = spec.grammar.direct
         self.encode2 = spec.reply.encode2
         self.encode3 = spec.reply.encode3
         self.may_block = "blocking" in spec.flags
@@ -76,7 +76,7 @@ class Entry:
         #: Whether its reply is no reply but pushes.
         self.pushes = spec.reply is FRAMES
         #: How many words the name has.
-        self.skip = spec.depth
+        self.skip = spec.grammar.depth
         self.calls = self.nanos = self.rejected = self.failed = 0
 
     def call(self, context: object, args: list[bytes]) -> Any:
@@ -87,7 +87,7 @@ class Entry:
         """
         if self.low <= len(args) <= self.high:
             return self.run(context, *args[self.skip :])
-        values, options = self.spec.parse(args)
+        values, options = self.spec.grammar.parse(args)
         return self.run(context, *values, **options)
 
 

@@ -230,7 +230,7 @@ class State:
 
     def show_to_monitors(self, session: Session, entry: Entry, args: list[bytes]) -> None:
         """Show a command that was run to those who watch; not one with a wrong number of arguments, as in Redis."""
-        arity = entry.spec.arity
+        arity = entry.spec.grammar.arity
         if len(args) < abs(arity) or len(args) > arity > 0:
             return
         line = monitor_line(self.engine.now, session.address, entry.spec, args)

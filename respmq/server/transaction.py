@@ -54,9 +54,9 @@ class Transaction:
                 msg = f"Command not allowed inside a transaction: {spec.name}, send it before MULTI or after EXEC"
                 raise InvalidRequestError(msg)
             if spec.group in _CHECKED:
-                spec.parse(args)
-            elif len(args) < abs(spec.arity) or (spec.arity > 0 and len(args) > spec.arity):
-                raise spec.wrong_arity()
+                spec.grammar.parse(args)
+            elif len(args) < abs(spec.grammar.arity) or (spec.grammar.arity > 0 and len(args) > spec.grammar.arity):
+                raise spec.grammar.wrong_arity()
             self._size += sum(map(len, args)) + _WORD_COST * len(args)
             if self._size > self._most and not self.failed:
                 self._commands.clear()

@@ -89,8 +89,8 @@ def flat(value: object) -> Any:
 )
 def test_the_words(call: Call[object], words: list[str]) -> None:
     assert [word.decode("utf-8", "surrogateescape") for word in call.words] == words
-    spec = next(spec for spec in load().all_specs() if words[: spec.depth] == spec.name.split(" "))
-    spec.parse(list(call.words))
+    spec = next(spec for spec in load().all_specs() if words[: spec.grammar.depth] == spec.name.split(" "))
+    spec.grammar.parse(list(call.words))
 
 
 def test_a_put_and_a_lease_make_their_keys() -> None:

@@ -6,20 +6,8 @@ from typing import Any
 
 import pytest
 
-from respmq.commands.arguments import (
-    BLOB,
-    COUNT,
-    HEADER_NAME,
-    MESSAGE_ID,
-    OFFSET,
-    QUEUE,
-    Choice,
-    Duration,
-    DurationOrNone,
-    Fraction,
-    Integer,
-    Kind,
-)
+from respmq.commands.arguments import BLOB, COUNT, HEADER_NAME, MESSAGE_ID, OFFSET, QUEUE
+from respmq.commands.kinds import Choice, Duration, DurationOrNone, Fraction, Integer, Kind
 from respmq.errors import InvalidRequestError
 
 
@@ -123,7 +111,3 @@ def test_choices() -> None:
         refused(Choice(("ON", "OFF"), says="no such mode {}"), b"x\r")
         == "no such mode x\\x0d, one of ON, OFF is wanted"
     )
-
-
-def test_the_kind_itself_takes_nothing() -> None:
-    assert refused(Kind(), b"x") == "invalid NAME 'x'"

@@ -5,21 +5,9 @@ from typing import Annotated, Any, Literal
 
 import pytest
 
-from respmq.commands.arguments import (
-    BLOB,
-    NONE_NEEDED,
-    QUEUE,
-    Blob,
-    Choice,
-    Described,
-    Duration,
-    Fraction,
-    Integer,
-    Pair,
-    QueueName,
-    Several,
-)
+from respmq.commands.arguments import BLOB, NONE_NEEDED, QUEUE, Blob, Described, QueueName
 from respmq.commands.flags import acl_categories, check_names
+from respmq.commands.kinds import Choice, Duration, Fraction, Integer, Pair, Several
 from respmq.commands.registry import Table
 from respmq.commands.replies import OK
 from respmq.commands.spec import Spec, build_spec
@@ -74,7 +62,7 @@ SPEC = spec_of(everything)
 
 
 def parse(spec: Spec, line: str) -> tuple[list[Any], dict[str, Any]]:
-    return spec.parse(line.encode().split())
+    return spec.grammar.parse(line.encode().split())
 
 
 def error(spec: Spec, line: str) -> str:
@@ -84,7 +72,7 @@ def error(spec: Spec, line: str) -> str:
 
 
 def test_usage_shows_the_whole_grammar() -> None:
-    assert SPEC.usage() == (
+    assert SPEC.grammar.usage() == (
         "CMD queue body [ID id] [N n] [DELAY duration] [JITTER fraction] [A | B] [STATE <UP | DOWN>] "
         "[HEADER name value ...] [ATTACH attach ...] [NUMBER id [id ...]] [FOR duration] [FULL]"
     )
@@ -133,11 +121,11 @@ def test_arguments_by_place() -> None:
     def place(ctx: object, one: Blob, two: Annotated[int, Integer()] = 5) -> None: ...
 
     spec = spec_of(place)
-    assert spec.arity == -2
+    assert spec.grammar.arity == -2
     assert parse(spec, "CMD x") == ([b"x"], {})
     assert parse(spec, "CMD x 7") == ([b"x", 7], {})
     assert error(spec, "CMD x 7 y").startswith("wrong number of arguments for 'cmd' command")
-    assert spec.usage() == "CMD one [two]"
+    assert spec.grammar.usage() == "CMD one [two]"
 
 
 def test_an_option_word_is_no_argument_by_place() -> None:
@@ -154,8 +142,11 @@ def test_several_arguments_by_place() -> None:
 
     def any_number(ctx: object, *names: Annotated[bytes, BLOB, NONE_NEEDED]) -> None: ...
 
-    assert (spec_of(some).arity, spec_of(any_number).arity) == (-2, -1)
-    assert (spec_of(some).usage(), spec_of(any_number).usage()) == ("CMD name [name ...]", "CMD [name ...]")
+    assert (spec_of(some).grammar.arity, spec_of(any_number).grammar.arity) == (-2, -1)
+    assert (spec_of(some).grammar.usage(), spec_of(any_number).grammar.usage()) == (
+        "CMD name [name ...]",
+        "CMD [name ...]",
+    )
     assert parse(spec_of(any_number), "CMD") == ([], {})
     assert error(spec_of(some), "CMD").startswith("wrong number of arguments")
 
@@ -186,7 +177,7 @@ def test_more_arguments_may_be_needed_than_the_signature_says() -> None:
     ) -> None: ...
 
     spec = spec_of(filters, least=1)
-    assert spec.arity == -2
+    assert spec.grammar.arity == -2
     assert error(spec, "CMD").startswith("wrong number of arguments")
     assert parse(spec, "CMD ID 5") == ([], {"id": 5})
 
@@ -208,12 +199,12 @@ def test_which_calls_need_no_parsing() -> None:
 
     def several(ctx: object, one: Blob, *more: Blob) -> None: ...
 
-    assert SPEC.direct == (3, 3)
-    assert spec_of(raw).direct == (2, 3)
-    assert spec_of(raw, "BOX CMD").direct == (3, 4)
-    low, high = spec_of(number).direct
+    assert SPEC.grammar.direct == (3, 3)
+    assert spec_of(raw).grammar.direct == (2, 3)
+    assert spec_of(raw, "BOX CMD").grammar.direct == (3, 4)
+    low, high = spec_of(number).grammar.direct
     assert low > high
-    low, high = spec_of(several).direct
+    low, high = spec_of(several).grammar.direct
     assert low == 3
     assert high > 1_000_000
 
@@ -229,17 +220,17 @@ def test_keys() -> None:
 
     def optional(ctx: object, queue: Annotated[bytes | None, QUEUE] = None) -> None: ...
 
-    assert spec_of(none).key_range == (0, 0, 0)
-    assert spec_of(none).keys([b"CMD", b"x"]) == []
-    assert spec_of(two).key_range == (1, 2, 1)
-    assert spec_of(two).keys([b"CMD", b"a", b"b", b"c"]) == [b"a", b"b"]
-    assert spec_of(two, "BOX CMD").key_range == (2, 3, 1)
-    assert spec_of(last).key_range == (2, -1, 1)
-    assert spec_of(last).keys([b"CMD", b"x", b"a", b"b"]) == [b"a", b"b"]
-    assert (spec_of(movable).key_range, spec_of(movable).movable_keys) == ((1, 1, 1), True)
-    assert spec_of(movable).keys([b"CMD", b"a", b"b", b"count", b"5"]) == [b"a", b"b"]
-    assert spec_of(optional).keys([b"CMD"]) == []
-    assert not spec_of(last).movable_keys
+    assert spec_of(none).grammar.key_range == (0, 0, 0)
+    assert spec_of(none).grammar.keys([b"CMD", b"x"]) == []
+    assert spec_of(two).grammar.key_range == (1, 2, 1)
+    assert spec_of(two).grammar.keys([b"CMD", b"a", b"b", b"c"]) == [b"a", b"b"]
+    assert spec_of(two, "BOX CMD").grammar.key_range == (2, 3, 1)
+    assert spec_of(last).grammar.key_range == (2, -1, 1)
+    assert spec_of(last).grammar.keys([b"CMD", b"x", b"a", b"b"]) == [b"a", b"b"]
+    assert (spec_of(movable).grammar.key_range, spec_of(movable).grammar.movable_keys) == ((1, 1, 1), True)
+    assert spec_of(movable).grammar.keys([b"CMD", b"a", b"b", b"count", b"5"]) == [b"a", b"b"]
+    assert spec_of(optional).grammar.keys([b"CMD"]) == []
+    assert not spec_of(last).grammar.movable_keys
 
 
 # -- categories and the table

@@ -213,7 +213,7 @@ def test_every_command_is_complete(table: Table) -> None:
 
 def test_wrong_numbers_of_arguments_name_the_command(client: Talker, table: Table) -> None:
     for spec in table.all_specs():
-        if abs(spec.arity) > spec.depth:
+        if abs(spec.grammar.arity) > spec.grammar.depth:
             shown = spec.name.lower().replace(" ", "|")
             expected = f"ERR wrong number of arguments for '{shown}' command, usage: {spec.name}"
             assert client.error(*spec.name.split()).startswith(expected)

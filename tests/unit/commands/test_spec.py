@@ -8,27 +8,18 @@ from typing import Annotated, Any, Literal
 
 import pytest
 
-from respmq.commands.arguments import (
-    BLOB,
-    HEADER_NAME,
-    NONE_NEEDED,
-    QUEUE,
-    Choice,
-    Described,
-    Duration,
-    Integer,
-    Pair,
-    Several,
-)
+from respmq.commands.arguments import BLOB, HEADER_NAME, NONE_NEEDED, QUEUE, Described
+from respmq.commands.grammar import UNBOUNDED, Grammar
+from respmq.commands.kinds import Choice, Duration, Integer, Pair, Several
 from respmq.commands.replies import ANY
-from respmq.commands.spec import UNBOUNDED, Spec, build_spec
+from respmq.commands.spec import Spec, build_spec
 from respmq.errors import InvalidRequestError
 
 Queue = Annotated[bytes, QUEUE, Described("A queue.")]
 Blob = Annotated[bytes, BLOB, Described("Bytes.")]
 
 
-def spec(function: Callable[..., Any], name: str = "CMD", **more: Any) -> Spec:
+def spec_of(function: Callable[..., Any], name: str = "CMD", **more: Any) -> Spec:
     return build_spec(
         name,
         function,
@@ -41,6 +32,10 @@ def spec(function: Callable[..., Any], name: str = "CMD", **more: Any) -> Spec:
         complexity="O(1)",
         **more,
     )
+
+
+def grammar_of(function: Callable[..., Any], name: str = "CMD", **more: Any) -> Grammar:
+    return spec_of(function, name, **more).grammar
 
 
 def nothing(ctx: object) -> None:
@@ -87,18 +82,18 @@ def some(
     """Takes several values behind a word."""
 
 
-def parse(grammar: Spec, line: bytes) -> tuple[list[Any], dict[str, Any]]:
+def parse(grammar: Grammar, line: bytes) -> tuple[list[Any], dict[str, Any]]:
     return grammar.parse(line.split(b" "))
 
 
-def error(grammar: Spec, line: bytes) -> str:
+def error(grammar: Grammar, line: bytes) -> str:
     with pytest.raises(InvalidRequestError) as caught:
         parse(grammar, line)
     return caught.value.text
 
 
 def test_the_summary_is_the_first_line() -> None:
-    assert spec(nothing).summary == "Does nothing."
+    assert spec_of(nothing).summary == "Does nothing."
 
 
 @pytest.mark.parametrize(
@@ -124,19 +119,19 @@ def test_the_summary_is_the_first_line() -> None:
     ],
 )
 def test_arity_and_usage(function: Callable[..., Any], name: str, arity: int, usage: str) -> None:
-    grammar = spec(function, name)
+    grammar = grammar_of(function, name)
     assert grammar.arity == arity
     assert grammar.usage() == usage
 
 
 def test_arguments_by_place() -> None:
-    assert parse(spec(nothing), b"CMD") == ([], {})
-    assert parse(spec(one), b"CMD q") == ([b"q"], {})
-    assert parse(spec(one, "BOX SUB"), b"BOX SUB q") == ([b"q"], {})
-    assert parse(spec(perhaps), b"CMD q") == ([b"q"], {})
-    assert parse(spec(perhaps), b"CMD q 5") == ([b"q", 5], {})
-    assert parse(spec(several), b"CMD q a b c") == ([b"q", b"a", b"b", b"c"], {})
-    assert parse(spec(any_number), b"CMD") == ([], {})
+    assert parse(grammar_of(nothing), b"CMD") == ([], {})
+    assert parse(grammar_of(one), b"CMD q") == ([b"q"], {})
+    assert parse(grammar_of(one, "BOX SUB"), b"BOX SUB q") == ([b"q"], {})
+    assert parse(grammar_of(perhaps), b"CMD q") == ([b"q"], {})
+    assert parse(grammar_of(perhaps), b"CMD q 5") == ([b"q", 5], {})
+    assert parse(grammar_of(several), b"CMD q a b c") == ([b"q", b"a", b"b", b"c"], {})
+    assert parse(grammar_of(any_number), b"CMD") == ([], {})
 
 
 @pytest.mark.parametrize(
@@ -154,12 +149,12 @@ def test_arguments_by_place() -> None:
     ],
 )
 def test_too_few_and_too_many(function: Callable[..., Any], line: bytes) -> None:
-    grammar = spec(function)
+    grammar = grammar_of(function)
     assert error(grammar, line) == f"wrong number of arguments for 'cmd' command, usage: {grammar.usage()}"
 
 
 def test_a_subcommand_is_named_as_redis_names_it() -> None:
-    grammar = spec(one, "BOX SUB")
+    grammar = grammar_of(one, "BOX SUB")
     assert error(grammar, b"BOX SUB") == "wrong number of arguments for 'box|sub' command, usage: BOX SUB queue"
 
 
@@ -169,28 +164,28 @@ def test_options_in_any_order_and_case() -> None:
         b"CMD q r COUNT 5 FOR 1.5 RELEASE STATE LEASED FULL",
         b"CMD q r full state leased release for 1500ms count 5",
     ):
-        assert parse(spec(options), line) == wanted
-    assert parse(spec(options), b"CMD q Lib-Name x") == ([b"q"], {"lib_name": b"x"})
+        assert parse(grammar_of(options), line) == wanted
+    assert parse(grammar_of(options), b"CMD q Lib-Name x") == ([b"q"], {"lib_name": b"x"})
 
 
 def test_repeated_options_keep_their_order() -> None:
-    values, given = parse(spec(options), b"CMD q ATTACH a HEADER n 1 ATTACH b HEADER n 2")
+    values, given = parse(grammar_of(options), b"CMD q ATTACH a HEADER n 1 ATTACH b HEADER n 2")
     assert values == [b"q"]
     assert given == {"attach": (b"a", b"b"), "header": ((b"n", b"1"), (b"n", b"2"))}
 
 
 def test_a_value_may_look_like_an_option() -> None:
-    assert parse(spec(options), b"CMD q ATTACH COUNT HEADER FULL COUNT COUNT 2") == (
+    assert parse(grammar_of(options), b"CMD q ATTACH COUNT HEADER FULL COUNT COUNT 2") == (
         [b"q"],
         {"attach": (b"COUNT",), "header": ((b"FULL", b"COUNT"),), "count": 2},
     )
 
 
 def test_several_values_behind_a_word() -> None:
-    assert parse(spec(some), b"CMD ID 1 2 3 FULL") == ([], {"id": (1, 2, 3), "full": True})
-    assert error(spec(some), b"CMD ID") == "syntax error: ID of CMD needs a client-id behind it"
-    assert error(spec(some), b"CMD ID full") == "syntax error: ID of CMD needs a client-id behind it"
-    assert "invalid ID client-id 'x'" in error(spec(some), b"CMD ID 1 x")
+    assert parse(grammar_of(some), b"CMD ID 1 2 3 FULL") == ([], {"id": (1, 2, 3), "full": True})
+    assert error(grammar_of(some), b"CMD ID") == "syntax error: ID of CMD needs a client-id behind it"
+    assert error(grammar_of(some), b"CMD ID full") == "syntax error: ID of CMD needs a client-id behind it"
+    assert "invalid ID client-id 'x'" in error(grammar_of(some), b"CMD ID 1 x")
 
 
 @pytest.mark.parametrize(
@@ -211,21 +206,21 @@ def test_several_values_behind_a_word() -> None:
     ],
 )
 def test_bad_options(line: bytes, text: str) -> None:
-    assert error(spec(options), line).startswith(text)
+    assert error(grammar_of(options), line).startswith(text)
 
 
 def test_an_empty_header_name_is_refused() -> None:
     with pytest.raises(InvalidRequestError, match="invalid HEADER name: a header name is 1 to 255 bytes"):
-        spec(options).parse([b"CMD", b"q", b"HEADER", b"", b"value"])
+        grammar_of(options).parse([b"CMD", b"q", b"HEADER", b"", b"value"])
 
 
 def test_redis_own_words() -> None:
-    grammar = spec(options, complaint="Unrecognized option '{}'")
+    grammar = grammar_of(options, complaint="Unrecognized option '{}'")
     assert error(grammar, b"CMD q FULL x").startswith("Unrecognized option 'x': ")
 
 
 def test_a_least_number_of_arguments() -> None:
-    grammar = spec(some, least=2)
+    grammar = grammar_of(some, least=2)
     assert grammar.arity == -3
     assert error(grammar, b"CMD FULL").startswith("wrong number of arguments")
     assert parse(grammar, b"CMD ID 1") == ([], {"id": (1,)})
@@ -248,16 +243,16 @@ def test_a_least_number_of_arguments() -> None:
 def test_where_the_keys_are(
     function: Callable[..., Any], name: str, where: tuple[int, int, int], movable: bool
 ) -> None:
-    grammar = spec(function, name)
+    grammar = grammar_of(function, name)
     assert grammar.key_range == where
     assert grammar.movable_keys is movable
 
 
 def test_which_the_keys_are() -> None:
-    assert spec(options).keys(b"CMD a b COUNT 5 FULL".split()) == [b"a", b"b"]
-    assert spec(several).keys(b"CMD q l1 l2".split()) == [b"q"]
-    assert spec(one, "BOX SUB").keys(b"BOX SUB q".split()) == [b"q"]
-    assert spec(nothing).keys([b"CMD"]) == []
+    assert grammar_of(options).keys(b"CMD a b COUNT 5 FULL".split()) == [b"a", b"b"]
+    assert grammar_of(several).keys(b"CMD q l1 l2".split()) == [b"q"]
+    assert grammar_of(one, "BOX SUB").keys(b"BOX SUB q".split()) == [b"q"]
+    assert grammar_of(nothing).keys([b"CMD"]) == []
 
 
 # -- Calls that need no parsing
@@ -276,7 +271,7 @@ def test_which_the_keys_are() -> None:
 )
 def test_how_many_words_are_passed_on_as_they_are(function: Callable[..., Any], low: int, high: int) -> None:
     """Whatever is passed on without parsing is what parsing would have given."""
-    grammar = spec(function)
+    grammar = grammar_of(function)
     assert grammar.direct == (low, high)
     for count in range(low, min(high, 5) + 1):
         words = [b"CMD", *(b"%d" % i for i in range(count - 1))]
@@ -284,7 +279,7 @@ def test_how_many_words_are_passed_on_as_they_are(function: Callable[..., Any], 
 
 
 def test_very_many_options_take_linear_time() -> None:
-    grammar = spec(options)
+    grammar = grammar_of(options)
 
     def cost(count: int) -> float:
         words = [b"CMD", b"q", *[b"ATTACH", b"x"] * count, *[b"HEADER", b"n", b"v"] * count]
