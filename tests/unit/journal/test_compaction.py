@@ -270,3 +270,21 @@ def test_a_journal_with_such_a_request_behind_the_end_of_its_queue(rig: Rig) -> 
     journal_of(engine).encoder.requested(queue, request)
     engine.close()
     assert dump(rig.open()) == there
+
+
+def test_a_chosen_id_that_was_made_for_a_message_without_options(rig: Rig) -> None:
+    """What is read of the older message in the segment must not be taken for what the later one is."""
+    engine = rig.open(segment_size=SMALL)
+    engine.declare(b"q", QueueSettings(dedupe=0))
+    engine.commit()
+    (id,) = engine.put_many(b"q", (b"without",))
+    (leased,) = engine.lease_one(b"q")
+    engine.ack_one(b"q", leased.lease or b"")
+    engine.tick(engine.now + 1)
+    assert engine.put(b"q", b"with a priority", id, -5) == id
+    engine.commit()
+    for number in range(40):
+        put(engine, b"%d" % number)
+    compact(engine)
+    assert 1 not in journal_of(engine).sizes
+    assert dump(rig.open(rig.copy())) == dump(engine)
