@@ -303,8 +303,13 @@ class Stock:
             letter.message.surplus = self._own_surplus(letter.message)
         self.dead.load(letters, counters.dead, counters.dead_dropped)
         self.live = image.messages
+        #: Of each priority, the order of the last message that is leased: it may come back before those behind it.
+        leased: dict[int, int] = {}
+        for message in self.live.values():
+            if message.state == LEASED:
+                leased[message.priority] = max(message.order, leased.get(message.priority, 0))
         for place, message in enumerate(sorted(self.live.values(), key=lambda message: message.order)):
-            self._load_message(message)
+            self._load_message(message, came_back=message.order < leased.get(message.priority, 0))
             if place % 1000 == 0:
                 yield
         self.leases.load(
@@ -313,8 +318,11 @@ class Stock:
         )
         self._rearm()
 
-    def _load_message(self, message: Message) -> None:
-        """A message comes back; those of one priority come in the order of their entry."""
+    def _load_message(self, message: Message, *, came_back: bool) -> None:
+        """A message is there again; those of one priority come in the order of their entry.
+
+        `came_back`: it stands before one that is leased, so it has been leased, too, and came back to where it stood.
+        """
         message.queue = self.name
         size = message.size
         self.bytes += size
@@ -324,7 +332,10 @@ class Stock:
             return
         if message.state == READY:
             self.ready += 1
-            self._line.append(message)
+            if came_back:
+                self._line.give_back(message)
+            else:
+                self._line.append(message)
         else:
             self.delayed += 1
             self._delays.add(message.deadline, message)
