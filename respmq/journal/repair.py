@@ -11,6 +11,7 @@ import os
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
+from respmq.core.ids import mark_of
 from respmq.core.model import QueueSettings
 from respmq.errors import JournalError
 from respmq.journal.encoder import encode_json
@@ -204,10 +205,12 @@ def _complete(folder: Path, files: Files) -> list[str]:
 
 
 def _named(queue: QueueImage) -> bytes:
+    # Without a mark ids would be too short to be written down.
+    mark = queue.mark or mark_of(queue.last_id) or os.urandom(6).hex().encode()
     value = {
         "name": f"lost:{queue.number}",
         "settings": asdict(queue.settings or QueueSettings()),
-        "mark": queue.mark.decode("latin-1"),
+        "mark": mark.decode("latin-1"),
         "last_id": queue.last_id.decode("latin-1"),
         "counters": asdict(queue.counters),
         "patterns": [pattern.decode("latin-1") for pattern in queue.patterns],

@@ -15,6 +15,7 @@ from respmq.journal import format as fmt
 from respmq.journal.encoder import encode_json
 from respmq.journal.format import Kind
 from respmq.journal.segment import encode_batch, segment_head, segment_numbers, segment_path
+from tests.support.dump import dump
 from tests.unit.journal.rig import START, Rig, bodies_of, flip, journal_of, recovered, segments
 
 HOUR = 3_600_000
@@ -226,6 +227,15 @@ def test_a_newer_version_is_refused_and_left_alone(rig: Rig, batches: tuple[byte
         (record(Kind.LEASED, 1, b"xx"), "unpack_from requires a buffer of at least 12 bytes"),
         (record(Kind.PUT_RUN, 1, fmt.PUT_RUN.pack(0, 1, 1, b"chosen") + bytes(4)), "invalid literal for int()"),
         (record(Kind.LEASED_RUN, 1, fmt.LEASED_RUN.pack(0, 1, 2) + b"token"), "invalid literal for int()"),
+        (
+            record(Kind.LEASED_RUN, 1, fmt.LEASED_RUN.pack(0, 1, (1 << 32) - 1) + b"f-0000"),
+            "a run of 4294967295 messages",
+        ),
+        (record(Kind.ACKED_RUN, 1, fmt.ACKED_RUN.pack(1, (1 << 32) - 1)), "a run of 4294967295 messages"),
+        (
+            record(Kind.PUT_RUN, 1, fmt.PUT_RUN.pack(0, 1, 2, b"018bcfe568007fff8fff" + b"0" * 12) + bytes(8)),
+            "a millisecond has no 2 ids from b'018bcfe568007fff8fff000000000000' on",
+        ),
         (record(Kind.QUEUE, 1, b"{}"), "name"),
         (record(Kind.QUEUE, 1, b"no JSON"), "Expecting value"),
         (record(Kind.EXCHANGE, 0, b"[]"), "list indices must be integers"),
@@ -439,3 +449,23 @@ def test_what_was_torn_off_is_written_over(rig: Rig) -> None:
     assert journal_of(engine).sizes[1] < path.stat().st_size
     engine.close()
     assert recovered(rig.folder).torn is None
+
+
+def test_what_is_given_back_after_a_restart_stands_where_it_stood(rig: Rig) -> None:
+    engine = rig.open()
+    engine.declare(b"q", QueueSettings())
+    for body in (b"a", b"b", b"c"):
+        engine.put(b"q", body)
+    engine.put(b"q", b"urgent", None, -1)
+    engine.put(b"q", b"later", None, 1)
+    _, a, b, _ = [engine.lease_one(b"q")[0] for _ in range(4)]
+    engine.release(b"q", a.lease or b"")
+    engine.close()
+    engine = rig.open()
+    assert bodies_of(engine) == [b"a", b"later"]
+    engine.release(b"q", b.lease or b"")
+    engine.put(b"q", b"d")
+    assert bodies_of(engine) == [b"a", b"b", b"d", b"later"]
+    expected = dump(engine)
+    engine.close()
+    assert dump(rig.open()) == expected
