@@ -123,6 +123,7 @@ class Replay:
             queue = queues.get(number)
             if queue is None:
                 queue = queues[number] = QueueImage(number)
+                self.image.queues_made = max(self.image.queues_made, number)
                 self._by_order[number] = ByOrder()
             action = self._do.get(kind)
             if action is None:
@@ -154,6 +155,7 @@ class Replay:
             (skew,) = fmt.SHIFTED.unpack(payload)
             for queue in image.queues.values():
                 shift(queue, skew)
+            self._homes.shift(skew)
         elif kind == Kind.COPY_DROPPED:
             image.binding_drops += 1
         else:
@@ -170,7 +172,6 @@ class Replay:
         queue.last_id = value["last_id"].encode("latin-1")
         queue.counters = Counters(**value["counters"])
         queue.patterns = {pattern.encode("latin-1"): None for pattern in value["patterns"]}
-        self.image.queues_made = max(self.image.queues_made, queue.number)
         self._homes.settle(queue.number, len(payload), self._segment)
 
     def _purged(self, queue: QueueImage, payload: bytes) -> None:

@@ -190,6 +190,29 @@ def test_ids_are_remembered_as_long_as_they_have_to_be(rig: Rig) -> None:
     assert engine.put(b"dedupe", b"x", b"chosen") == b"chosen"
 
 
+@pytest.mark.parametrize("restarts", [1, 2])
+def test_ids_are_remembered_as_long_if_the_clock_was_set(rig: Rig, restarts: int) -> None:
+    engine = opened(rig)
+    engine.declare(b"dedupe", QueueSettings(dedupe=60_000))
+    engine.put(b"dedupe", b"x", b"chosen")
+    engine.remove(b"dedupe", (b"chosen",))
+    engine.commit()
+    rig.wall += 3_600_000
+    # No message is needed of the segment in which the id was written down.
+    put(engine, bytes(SMALL))
+    engine.purge(b"q")
+    for _ in range(restarts):
+        engine.close()
+        engine = rig.open(segment_size=SMALL)
+    for number in range(60):
+        put(engine, b"%d".ljust(100) % number)
+    compact(engine)
+    engine.close()
+    assert 1 not in segment_numbers(rig.folder)
+    engine = rig.open(segment_size=SMALL)
+    assert engine.put(b"dedupe", b"x", b"chosen") is None
+
+
 def test_one_compaction_at_a_time(rig: Rig) -> None:
     rig.fill(60)
     engine = rig.open(segment_size=SMALL)

@@ -219,6 +219,27 @@ def test_a_queue_whose_name_is_lost(rig: Rig) -> None:
     assert engine.find(b"q").number == 2
 
 
+def test_the_number_of_a_queue_that_is_lost_is_not_used_again(rig: Rig) -> None:
+    """What was bound to it would be bound to the new one."""
+    engine = rig.open()
+    engine.exchanges.declare(b"exchange", "FANOUT")
+    engine.commit()
+    engine.declare(b"q", QueueSettings())
+    engine.commit()
+    engine.exchanges.bind(b"exchange", b"q", None)
+    engine.commit()
+    engine.delete(b"q")
+    engine.commit()
+    engine.close()
+    damage(rig.folder, 2)
+    engine = mended(rig)
+    engine.declare(b"other", QueueSettings())
+    assert engine.find(b"other").number == 2
+    engine.close()
+    expected = dump(engine)
+    assert dump(rig.open()) == expected
+
+
 @pytest.mark.parametrize("carried", [False, True])
 def test_a_queue_whose_name_is_lost_can_be_used(rig: Rig, *, carried: bool) -> None:
     """The mark of its ids is lost with its name."""
