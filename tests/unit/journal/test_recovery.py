@@ -293,6 +293,29 @@ def test_records_may_speak_of_what_is_not_known(rig: Rig) -> None:
     assert image.queues[1].counters.acked == 0
 
 
+def test_records_may_speak_of_what_is_not_known_before_what_is(rig: Rig) -> None:
+    rig.fill(1, segment_size=1 << 20)
+    (segment,) = segments(rig.folder)
+    stored = b"".join(batch.records for batch in segment.batches())
+    (id,) = recovered(rig.folder).image.queues[1].messages
+    steps = [
+        record(Kind.PROMOTED, 1, fmt.PROMOTED.pack(START, 6, 2) + b"\x07\x20unknown" + id),
+        record(Kind.LEASED_RUN, 1, fmt.LEASED_RUN.pack(START, 6, 2) + b"0123456789ab-0fff"),
+        record(Kind.LEASED, 1, fmt.LEASED.pack(START, 2) + b"\x07\x20\x05\x06unknown" + id + b"tokentoken2"),
+        record(Kind.ACKED_RUN, 1, fmt.ACKED_RUN.pack(6, 2)),
+    ]
+    seen: list[tuple[int, int, bytes | None]] = []
+    for count in range(1, len(steps)):
+        folder = rig.folder / str(count)
+        write_segment(folder, 1, 1, stored, *steps[:count])
+        (message,) = recovered(folder).image.queues[1].messages.values()
+        seen.append((message.order, message.attempt, message.lease))
+    assert seen == [(7, 0, None), (7, 1, b"0123456789ab-1000"), (7, 2, b"token2")]
+    folder = rig.folder / "all"
+    write_segment(folder, 1, 1, stored, *steps)
+    assert not recovered(folder).image.queues[1].messages
+
+
 # -- time --------------------------------------------------------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ from respmq.journal.format import Kind
 from respmq.journal.segment import encode_batch, segment_head, segment_path
 from tests.support.dump import dump
 from tests.unit.journal.files.make import HERE
-from tests.unit.journal.rig import START, Rig, bodies_of, segments
+from tests.unit.journal.rig import START, Rig, bodies_of, journal_of, recovered, segments
 
 
 def records(folder: Path) -> Iterator[tuple[Kind, bytes]]:
@@ -105,6 +105,29 @@ def test_a_message_that_came_back_is_known_by_its_new_place(rig: Rig) -> None:
     engine.ack(b"q", tokens_of(again[1:]))
     check_comes_back(rig, engine)
     assert [message.body for message in engine.find(b"q").live.values()] == [b"c"]
+
+
+def test_a_run_speaks_of_what_was_written_down_again(rig: Rig) -> None:
+    """And stands in an older file as well, as it does until that is gone."""
+    engine = opened(rig)
+    engine.put_many(b"q", (b"a", b"b", b"c", b"d"))
+    engine.commit()
+    queue = engine.find(b"q")
+    a, b, c, d = queue.live.values()
+    encoder = journal_of(engine).encoder
+    encoder.carried_plain(queue, [a, b])
+    encoder.carried(queue, c)
+    encoder.carried(queue, d)
+    taken = leased(engine, 4)
+    check_comes_back(rig, engine)
+    engine.ack(b"q", tokens_of(taken[:3]))
+    check_comes_back(rig, engine)
+    encoder.carried(queue, d)
+    engine.ack(b"q", tokens_of(taken[3:]))
+    check_comes_back(rig, engine)
+    kinds = [kind for kind, _ in records(rig.folder)]
+    assert [kinds.count(kind) for kind in (Kind.LEASED_RUN, Kind.ACKED_RUN)] == [1, 2]
+    assert not recovered(rig.copy()).image.queues[queue.number].messages
 
 
 def test_a_run_ends_with_its_millisecond(rig: Rig) -> None:
