@@ -354,6 +354,21 @@ def test_a_dead_letter_that_is_replayed_takes_the_place_of_a_message_that_was_ac
     assert (home.live, home.dead) == (1, 0)
 
 
+def test_a_queue_whose_name_is_lost_beside_one_of_the_name_that_it_would_have(rig: Rig) -> None:
+    engine = rig.open()
+    engine.declare(b"q", QueueSettings())
+    engine.commit()
+    engine.declare(b"lost:1", QueueSettings())
+    for name in (b"q", b"lost:1"):
+        engine.put(name, name)
+    engine.commit()
+    engine.close()
+    damage(rig.folder, 1)
+    engine = mended(rig)
+    assert engine.names() == [b"lost:1", b"lost:1_"]
+    assert (bodies_of(engine, b"lost:1"), bodies_of(engine, b"lost:1_")) == ([b"lost:1"], [b"q"])
+
+
 def test_two_queues_of_one_name(rig: Rig) -> None:
     engine = rig.open()
     settings = QueueSettings(max_len=77)
