@@ -295,6 +295,29 @@ def test_a_journal_with_such_a_request_behind_the_end_of_its_queue(rig: Rig) -> 
     assert dump(rig.open()) == there
 
 
+def test_how_much_is_written_where_is_known_after_a_restart_as_before(rig: Rig) -> None:
+    engine = opened(rig, 1 << 20)
+    queue, journal = engine.find(b"q"), journal_of(engine)
+    engine.put_one(b"q", b"one")
+    engine.put_many(b"q", (b"a", b"run"))
+    engine.put(b"q", b"with options", b"chosen", 3, 0, Extra({b"h": b"v"}, (b"attached",), None))
+    one, *_, chosen = queue.live.values()
+    (leased,) = engine.lease_one(b"q")
+    engine.reject(b"q", leased.lease or b"")
+    for encode, what in (("carried_plain", list(queue.live.values())[:2]), ("carried", chosen)):
+        getattr(journal.encoder, encode)(queue, what)
+        engine.commit()
+    (letter,) = queue.dead
+    assert letter.message is one
+    journal.encoder.letter(queue, letter)
+    engine.commit()
+    (home,) = journal.homes._by_queue[queue.number].values()
+    (found,) = recovered(rig.folder).homes._by_queue[queue.number].values()
+    assert (home.live, home.dead, home.written) == (3, 1, 8)
+    assert (found.live, found.dead, found.written) == (3, 1, 8)
+    assert (found.size, found.ids_size) == (home.size, home.ids_size)
+
+
 def test_a_chosen_id_that_was_made_for_a_message_without_options(rig: Rig) -> None:
     """What is read of the older message in the segment must not be taken for what the later one is."""
     engine = rig.open(segment_size=SMALL)
