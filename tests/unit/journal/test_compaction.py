@@ -318,6 +318,21 @@ def test_how_much_is_written_where_is_known_after_a_restart_as_before(rig: Rig) 
     assert (found.size, found.ids_size) == (home.size, home.ids_size)
 
 
+def test_a_message_that_failed_in_the_millisecond_of_its_put(rig: Rig) -> None:
+    engine = opened(rig)
+    engine.put_many(b"q", (b"failed", b"released"))
+    failed, released = (engine.lease_one(b"q")[0].lease or b"" for _ in range(2))
+    engine.nack(b"q", failed, 0)
+    engine.release(b"q", released)
+    engine.commit()
+    for number in range(40):
+        put(engine, b"%d" % number)
+    compact(engine)
+    assert 1 not in journal_of(engine).sizes
+    assert sorted(message.attempt for message in engine.find(b"q").live.values())[-2:] == [0, 1]
+    assert dump(rig.open(rig.copy())) == dump(engine)
+
+
 def test_a_chosen_id_that_was_made_for_a_message_without_options(rig: Rig) -> None:
     """What is read of the older message in the segment must not be taken for what the later one is."""
     engine = rig.open(segment_size=SMALL)
