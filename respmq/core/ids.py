@@ -79,8 +79,8 @@ class IdMaker:
         return b"%012x7%03x8%03x" % (self._millis, count >> 12, count & 4095) + self._mark
 
     def load(self, mark: bytes, last: bytes) -> None:
-        """Go on behind another maker, whose mark and greatest id (empty: none) these are."""
-        self._mark = mark
+        """Go on behind another maker, whose mark (empty: not known) and greatest id (empty: none) these are."""
+        self._mark = mark or self._mark
         self._before = last
         self._counter = 0
         self._millis = int(last[:12], 16) if last else -1
@@ -119,6 +119,11 @@ class IdMaker:
         return b"%012x7%03x8%03x" % (max(millis, 0), counter >> 12, counter & 4095) + self._mark
 
 
+def mark_of(id: bytes) -> bytes:
+    """The mark of the queue that made `id`."""
+    return id[_MARK_START:]
+
+
 def ids_from(first: bytes, count: int) -> list[bytes]:
     """The ids of a run.
 
@@ -127,6 +132,9 @@ def ids_from(first: bytes, count: int) -> list[bytes]:
     """
     start, mark = first[:13], first[_MARK_START:]
     number = int(first[13:16] + first[17:_MARK_START], 16)
+    if number + count > _COUNTER_LIMIT:
+        msg = f"a millisecond has no {count} ids from {first!r} on"
+        raise ValueError(msg)
     ids: list[bytes] = []
     block = b""
     for each in range(number, number + count):

@@ -27,7 +27,7 @@ _SWEEP_AT_ONCE = 8
 
 #: Stand for containers that a level doesn't have yet, and are never changed.
 _NO_MESSAGES: deque[Message] = deque()
-_NONE_RETURNED: list[tuple[int, Message]] = []
+_NONE_RETURNED: list[tuple[int, bytes, Message]] = []
 
 
 class Level:
@@ -63,12 +63,13 @@ class Level:
         """Put a message that was popped back to where it stood."""
         if self.returned is _NONE_RETURNED:
             self.returned = []
-        heappush(self.returned, (message.order, message))
+        # By their ids, if two have one order: it is no work of a broker, but may be in an old journal.
+        heappush(self.returned, (message.order, message.id, message))
 
     def pop(self) -> Message | None:
         """Take the first message, ready or not; None if there is none."""
         if self.returned:
-            return heappop(self.returned)[1]
+            return heappop(self.returned)[2]
         only = self.only
         if only is not None:
             self.only = None
@@ -87,7 +88,7 @@ class Level:
         if self.only is not None and self.only.state != READY:
             self.only = None
             self.stale -= 1
-        while self.returned and self.returned[0][1].state != READY:
+        while self.returned and self.returned[0][2].state != READY:
             heappop(self.returned)
             self.stale -= 1
         head = self.swept or self.fifo
@@ -115,7 +116,7 @@ class Level:
 
     def __iter__(self) -> Iterator[Message]:
         """All messages in order, those that are no longer ready among them."""
-        for _, message in walk(self.returned):
+        for _, _, message in walk(self.returned):
             yield message
         if self.only is not None:
             yield self.only
@@ -190,7 +191,7 @@ class Line:
             head = level.only
             if head is None or head.state != READY:
                 head = next((m for m in chain(level.swept, level.fifo) if m.state == READY), None)
-            for message in (head, *(m for _, m in level.returned if m.state == READY)):
+            for message in (head, *(m for _, _, m in level.returned if m.state == READY)):
                 if message is not None and (best is None or message.since < best.since):
                     best = message
         return best

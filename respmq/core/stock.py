@@ -304,9 +304,20 @@ class Stock:
         self.dead.load(letters, counters.dead, counters.dead_dropped)
         self.live = image.messages
         messages = list(self.live.values())
-        yield from _sort(messages)
+        #: Of each priority, the order of the last message that is leased: it may come back before those behind it.
+        leased: dict[int, int] = {}
+        last, sorted_ = 0, True
         for place, message in enumerate(messages):
-            self._load_message(message)
+            sorted_ = sorted_ and message.order >= last
+            last = message.order
+            if message.state == LEASED:
+                leased[message.priority] = max(last, leased.get(message.priority, 0))
+            if place % 1000 == 0:
+                yield
+        if not sorted_:
+            messages.sort(key=lambda message: message.order)
+        for place, message in enumerate(messages):
+            self._load_message(message, came_back=message.order < leased.get(message.priority, 0))
             if place % 1000 == 0:
                 yield
         self.leases.load(
@@ -315,8 +326,11 @@ class Stock:
         )
         self._rearm()
 
-    def _load_message(self, message: Message) -> None:
-        """A message comes back; those of one priority come in the order of their entry."""
+    def _load_message(self, message: Message, *, came_back: bool) -> None:
+        """A message is there again; those of one priority come in the order of their entry.
+
+        `came_back`: it stands before one that is leased, so it has been leased, too, and came back to where it stood.
+        """
         message.queue = self.name
         size = message.size
         self.bytes += size
@@ -326,7 +340,10 @@ class Stock:
             return
         if message.state == READY:
             self.ready += 1
-            self._line.append(message)
+            if came_back:
+                self._line.give_back(message)
+            else:
+                self._line.append(message)
         else:
             self.delayed += 1
             self._delays.add(message.deadline, message)
@@ -336,15 +353,3 @@ class Stock:
             self._eviction.add(message)
         if message.lease is not None:
             self.leases.late[message.lease] = message
-
-
-def _sort(messages: list[Message]) -> Iterator[None]:
-    """Sort messages by their orders. Most often they are: a million take long enough to be looked at in steps."""
-    last = 0
-    for place, message in enumerate(messages):
-        if message.order < last:
-            messages.sort(key=lambda message: message.order)
-            return
-        last = message.order
-        if place % 1000 == 0:
-            yield

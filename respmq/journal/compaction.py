@@ -193,7 +193,8 @@ class Compactor:
         self._steps = self._carry(segment)
 
     def _drop(self, number: int, now: int) -> None:
-        self._describe(number + 1)
+        # Behind a repair there may be none with the next number.
+        self._describe(min(each for each in self._journal.sizes if each > number))
         # What was written down again, and that the segment isn't needed, has to be there before it goes.
         self._journal.commit(now)
         if self._journal.waiting or self._journal.failure:
@@ -338,6 +339,8 @@ def _is_untouched(message: Message) -> bool:
     """Whether a message that was put without options is as it was then."""
     return (
         message.state == READY
+        # Its id may have been made for another message, and chosen again for this one.
+        and not message.priority
         and not message.attempt
         and message.since == message.enqueued_at
         and not message.expires_at

@@ -90,11 +90,15 @@ def import_lines(lines: Iterable[str]) -> BrokerImage:
 
 
 def _set_apart(queue: QueueImage) -> None:
-    """Let no two messages have one order, which they may if lines of several brokers were put together."""
+    """Let no two messages have one order, which they may if lines of several brokers were put together.
+
+    Nor may those to come have one, or a letter to come a number, that is there.
+    """
     last = 0
     for message in sorted(queue.messages.values(), key=lambda message: message.order):
         message.order = last = max(message.order, last + 1)
     queue.counters.entered = max(queue.counters.entered, last)
+    queue.counters.dead = max(queue.counters.dead, *queue.letters, 0)
 
 
 def _number(value: object, least: int = -_MOST, most: int = _MOST - 1) -> int:

@@ -96,6 +96,8 @@ HAS_LEASE: Final = 16
 
 #: deadline, count; then u8 sizes of ids, of tokens, then ids and tokens.
 LEASED = Struct("<qI")
+#: So many messages are never leased or acked at once.
+MOST_IN_RUN: Final = 1 << 24
 #: deadline, order of the first, count; then the token of the first. Orders and tokens of the others follow it.
 LEASED_RUN = Struct("<qQI")
 #: The same with its record's head.

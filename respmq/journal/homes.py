@@ -55,6 +55,13 @@ class Homes:
         self.segment = segment
         self._now = {}
 
+    def shift(self, skew: int) -> None:
+        """All moments are moved, also those until which ids are remembered."""
+        for homes in self._by_queue.values():
+            for home in homes.values():
+                if home.remembered:
+                    home.remembered += skew
+
     def finish(self, number: int, dedupe: int) -> None:
         """A queue has been read: how long it remembers ids."""
         for home in self._by_queue.get(number, {}).values():

@@ -182,7 +182,7 @@ class Recovery:
             raise JournalDamagedError(msg)
         if self.shifted:
             shift(queue, self.shifted)
-        self.homes.finish(queue.number, settings.dedupe)
+        self.homes.finish(queue.number, settings.dedupe + self.shifted)
 
     @property
     def shifted(self) -> int:

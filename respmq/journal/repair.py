@@ -11,6 +11,7 @@ import os
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
+from respmq.core.ids import mark_of
 from respmq.core.model import QueueSettings
 from respmq.errors import JournalError
 from respmq.journal.encoder import encode_json
@@ -188,10 +189,14 @@ def _complete(folder: Path, files: Files) -> list[str]:
         payload = encode_json(value)
         records.append(RECORD_HEAD.pack(Kind.BROKER, len(payload), 0) + payload)
     names: set[bytes] = set()
+    taken = {queue.name for queue in image.queues.values()}
     for queue in sorted(image.queues.values(), key=lambda queue: -queue.number):
         if queue.settings is None or queue.name in names:
-            done.append(f"the name of a queue is lost: its messages are in lost:{queue.number} now")
-            records.append(_named(queue))
+            name = f"lost:{queue.number}"
+            while name.encode() in taken:
+                name += "_"
+            done.append(f"the name of a queue is lost: its messages are in {name} now")
+            records.append(_named(queue, name))
         names.add(queue.name)
     if records:
         number = numbers[-1]
@@ -203,11 +208,13 @@ def _complete(folder: Path, files: Files) -> list[str]:
     return done
 
 
-def _named(queue: QueueImage) -> bytes:
+def _named(queue: QueueImage, name: str) -> bytes:
+    # Without a mark ids would be too short to be written down.
+    mark = queue.mark or mark_of(queue.last_id) or os.urandom(6).hex().encode()
     value = {
-        "name": f"lost:{queue.number}",
+        "name": name,
         "settings": asdict(queue.settings or QueueSettings()),
-        "mark": queue.mark.decode("latin-1"),
+        "mark": mark.decode("latin-1"),
         "last_id": queue.last_id.decode("latin-1"),
         "counters": asdict(queue.counters),
         "patterns": [pattern.decode("latin-1") for pattern in queue.patterns],

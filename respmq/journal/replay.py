@@ -32,6 +32,12 @@ def _lease(message: Message, token: bytes, deadline: int) -> None:
     message.expires_at = 0
 
 
+def _check_run(count: int) -> None:
+    if count > fmt.MOST_IN_RUN:
+        msg = f"a run of {count} messages"
+        raise ValueError(msg)
+
+
 def shift(queue: QueueImage, skew: int) -> None:
     """Move all deadlines, because the wall clock was set while the broker ran: a DELAY is a stretch of time."""
     for message in queue.messages.values():
@@ -117,6 +123,7 @@ class Replay:
             queue = queues.get(number)
             if queue is None:
                 queue = queues[number] = QueueImage(number)
+                self.image.queues_made = max(self.image.queues_made, number)
                 self._by_order[number] = ByOrder()
             action = self._do.get(kind)
             if action is None:
@@ -148,6 +155,7 @@ class Replay:
             (skew,) = fmt.SHIFTED.unpack(payload)
             for queue in image.queues.values():
                 shift(queue, skew)
+            self._homes.shift(skew)
         elif kind == Kind.COPY_DROPPED:
             image.binding_drops += 1
         else:
@@ -164,7 +172,6 @@ class Replay:
         queue.last_id = value["last_id"].encode("latin-1")
         queue.counters = Counters(**value["counters"])
         queue.patterns = {pattern.encode("latin-1"): None for pattern in value["patterns"]}
-        self.image.queues_made = max(self.image.queues_made, queue.number)
         self._homes.settle(queue.number, len(payload), self._segment)
 
     def _purged(self, queue: QueueImage, payload: bytes) -> None:
@@ -331,6 +338,7 @@ class Replay:
 
     def _leased_run(self, queue: QueueImage, payload: bytes) -> None:
         deadline, order, count = fmt.LEASED_RUN.unpack_from(payload)
+        _check_run(count)
         token = payload[fmt.LEASED_RUN.size :]
         tokens = [token] if count == 1 else tokens_from(token, count)
         by_order = self._by_order[queue.number]
@@ -371,6 +379,7 @@ class Replay:
 
     def _acked_run(self, queue: QueueImage, payload: bytes) -> None:
         order, count = fmt.ACKED_RUN.unpack_from(payload)
+        _check_run(count)
         queue.counters.acked += count
         by_order = self._by_order[queue.number]
         for each in range(order, order + count):
@@ -395,13 +404,14 @@ class Replay:
             counters.retried += 1
             counters.expired_leases += way == "expired"
         elif way == "undelivered":
-            counters.delivered -= 1
+            counters.delivered = max(counters.delivered - 1, 0)
         message = queue.messages.get(payload[fmt.RETURNED.size :])
         if message is None:
             return
         if way != "expired":
             message.lease = None
-        if way in {"released", "undelivered"}:
+        if way in {"released", "undelivered"} and message.state == LEASED:
+            # Else the lease is not known, and did not count: its batch was damaged.
             message.attempt -= 1
         message.state = DELAYED if due else READY
         if due:
@@ -447,6 +457,7 @@ class Replay:
         message, _ = decode_message(payload, at + size)
         letter = DeadLetter(message, fmt.REASONS[reason], payload[at : at + size] if has_error else None, dead_at)
         letter.number = number
+        queue.counters.dead = max(queue.counters.dead, number)
         before = queue.letters.get(number)
         if before is not None:
             before.message.home.dead -= 1
@@ -484,5 +495,4 @@ class Replay:
         message.since = since
         message.expires_at = expires_at
         message.order = order
-        queue.messages[message.id] = message
-        self._by_order[queue.number].add(message)
+        self._take_in(queue, message)

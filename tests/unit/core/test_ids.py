@@ -148,6 +148,13 @@ def test_the_last_id_of_a_millisecond_is_known_and_the_next_one_avoided() -> Non
     assert made.make(NOW) != borrowed
 
 
+def test_a_maker_whose_mark_is_not_known_has_one_of_its_own() -> None:
+    made = maker()
+    own = made.mark
+    made.load(b"", b"")
+    assert (made.mark, len(made.make(NOW))) == (own, 32)
+
+
 # -- Tokens
 
 

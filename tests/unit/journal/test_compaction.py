@@ -190,6 +190,29 @@ def test_ids_are_remembered_as_long_as_they_have_to_be(rig: Rig) -> None:
     assert engine.put(b"dedupe", b"x", b"chosen") == b"chosen"
 
 
+@pytest.mark.parametrize("restarts", [1, 2])
+def test_ids_are_remembered_as_long_if_the_clock_was_set(rig: Rig, restarts: int) -> None:
+    engine = opened(rig)
+    engine.declare(b"dedupe", QueueSettings(dedupe=60_000))
+    engine.put(b"dedupe", b"x", b"chosen")
+    engine.remove(b"dedupe", (b"chosen",))
+    engine.commit()
+    rig.wall += 3_600_000
+    # No message is needed of the segment in which the id was written down.
+    put(engine, bytes(SMALL))
+    engine.purge(b"q")
+    for _ in range(restarts):
+        engine.close()
+        engine = rig.open(segment_size=SMALL)
+    for number in range(60):
+        put(engine, b"%d".ljust(100) % number)
+    compact(engine)
+    engine.close()
+    assert 1 not in segment_numbers(rig.folder)
+    engine = rig.open(segment_size=SMALL)
+    assert engine.put(b"dedupe", b"x", b"chosen") is None
+
+
 def test_one_compaction_at_a_time(rig: Rig) -> None:
     rig.fill(60)
     engine = rig.open(segment_size=SMALL)
@@ -270,3 +293,59 @@ def test_a_journal_with_such_a_request_behind_the_end_of_its_queue(rig: Rig) -> 
     journal_of(engine).encoder.requested(queue, request)
     engine.close()
     assert dump(rig.open()) == there
+
+
+def test_how_much_is_written_where_is_known_after_a_restart_as_before(rig: Rig) -> None:
+    engine = opened(rig, 1 << 20)
+    queue, journal = engine.find(b"q"), journal_of(engine)
+    engine.put_one(b"q", b"one")
+    engine.put_many(b"q", (b"a", b"run"))
+    engine.put(b"q", b"with options", b"chosen", 3, 0, Extra({b"h": b"v"}, (b"attached",), None))
+    one, *_, chosen = queue.live.values()
+    (leased,) = engine.lease_one(b"q")
+    engine.reject(b"q", leased.lease or b"")
+    for encode, what in (("carried_plain", list(queue.live.values())[:2]), ("carried", chosen)):
+        getattr(journal.encoder, encode)(queue, what)
+        engine.commit()
+    (letter,) = queue.dead
+    assert letter.message is one
+    journal.encoder.letter(queue, letter)
+    engine.commit()
+    (home,) = journal.homes._by_queue[queue.number].values()
+    (found,) = recovered(rig.folder).homes._by_queue[queue.number].values()
+    assert (home.live, home.dead, home.written) == (3, 1, 8)
+    assert (found.live, found.dead, found.written) == (3, 1, 8)
+    assert (found.size, found.ids_size) == (home.size, home.ids_size)
+
+
+def test_a_message_that_failed_in_the_millisecond_of_its_put(rig: Rig) -> None:
+    engine = opened(rig)
+    engine.put_many(b"q", (b"failed", b"released"))
+    failed, released = (engine.lease_one(b"q")[0].lease or b"" for _ in range(2))
+    engine.nack(b"q", failed, 0)
+    engine.release(b"q", released)
+    engine.commit()
+    for number in range(40):
+        put(engine, b"%d" % number)
+    compact(engine)
+    assert 1 not in journal_of(engine).sizes
+    assert sorted(message.attempt for message in engine.find(b"q").live.values())[-2:] == [0, 1]
+    assert dump(rig.open(rig.copy())) == dump(engine)
+
+
+def test_a_chosen_id_that_was_made_for_a_message_without_options(rig: Rig) -> None:
+    """What is read of the older message in the segment must not be taken for what the later one is."""
+    engine = rig.open(segment_size=SMALL)
+    engine.declare(b"q", QueueSettings(dedupe=0))
+    engine.commit()
+    (id,) = engine.put_many(b"q", (b"without",))
+    (leased,) = engine.lease_one(b"q")
+    engine.ack_one(b"q", leased.lease or b"")
+    engine.tick(engine.now + 1)
+    assert engine.put(b"q", b"with a priority", id, -5) == id
+    engine.commit()
+    for number in range(40):
+        put(engine, b"%d" % number)
+    compact(engine)
+    assert 1 not in journal_of(engine).sizes
+    assert dump(rig.open(rig.copy())) == dump(engine)

@@ -15,6 +15,7 @@ from respmq.journal import format as fmt
 from respmq.journal.encoder import encode_json
 from respmq.journal.format import Kind
 from respmq.journal.segment import encode_batch, segment_head, segment_numbers, segment_path
+from tests.support.dump import dump
 from tests.unit.journal.rig import START, Rig, bodies_of, flip, journal_of, recovered, segments
 
 HOUR = 3_600_000
@@ -226,6 +227,15 @@ def test_a_newer_version_is_refused_and_left_alone(rig: Rig, batches: tuple[byte
         (record(Kind.LEASED, 1, b"xx"), "unpack_from requires a buffer of at least 12 bytes"),
         (record(Kind.PUT_RUN, 1, fmt.PUT_RUN.pack(0, 1, 1, b"chosen") + bytes(4)), "invalid literal for int()"),
         (record(Kind.LEASED_RUN, 1, fmt.LEASED_RUN.pack(0, 1, 2) + b"token"), "invalid literal for int()"),
+        (
+            record(Kind.LEASED_RUN, 1, fmt.LEASED_RUN.pack(0, 1, (1 << 32) - 1) + b"f-0000"),
+            "a run of 4294967295 messages",
+        ),
+        (record(Kind.ACKED_RUN, 1, fmt.ACKED_RUN.pack(1, (1 << 32) - 1)), "a run of 4294967295 messages"),
+        (
+            record(Kind.PUT_RUN, 1, fmt.PUT_RUN.pack(0, 1, 2, b"018bcfe568007fff8fff" + b"0" * 12) + bytes(8)),
+            "a millisecond has no 2 ids from b'018bcfe568007fff8fff000000000000' on",
+        ),
         (record(Kind.QUEUE, 1, b"{}"), "name"),
         (record(Kind.QUEUE, 1, b"no JSON"), "Expecting value"),
         (record(Kind.EXCHANGE, 0, b"[]"), "list indices must be integers"),
@@ -281,6 +291,29 @@ def test_records_may_speak_of_what_is_not_known(rig: Rig) -> None:
     assert image.queues[1].letters == {}
     # What they count for is in the record that the queue is written down again with.
     assert image.queues[1].counters.acked == 0
+
+
+def test_records_may_speak_of_what_is_not_known_before_what_is(rig: Rig) -> None:
+    rig.fill(1, segment_size=1 << 20)
+    (segment,) = segments(rig.folder)
+    stored = b"".join(batch.records for batch in segment.batches())
+    (id,) = recovered(rig.folder).image.queues[1].messages
+    steps = [
+        record(Kind.PROMOTED, 1, fmt.PROMOTED.pack(START, 6, 2) + b"\x07\x20unknown" + id),
+        record(Kind.LEASED_RUN, 1, fmt.LEASED_RUN.pack(START, 6, 2) + b"0123456789ab-0fff"),
+        record(Kind.LEASED, 1, fmt.LEASED.pack(START, 2) + b"\x07\x20\x05\x06unknown" + id + b"tokentoken2"),
+        record(Kind.ACKED_RUN, 1, fmt.ACKED_RUN.pack(6, 2)),
+    ]
+    seen: list[tuple[int, int, bytes | None]] = []
+    for count in range(1, len(steps)):
+        folder = rig.folder / str(count)
+        write_segment(folder, 1, 1, stored, *steps[:count])
+        (message,) = recovered(folder).image.queues[1].messages.values()
+        seen.append((message.order, message.attempt, message.lease))
+    assert seen == [(7, 0, None), (7, 1, b"0123456789ab-1000"), (7, 2, b"token2")]
+    folder = rig.folder / "all"
+    write_segment(folder, 1, 1, stored, *steps)
+    assert not recovered(folder).image.queues[1].messages
 
 
 # -- time --------------------------------------------------------------------------------------------------------------
@@ -439,3 +472,23 @@ def test_what_was_torn_off_is_written_over(rig: Rig) -> None:
     assert journal_of(engine).sizes[1] < path.stat().st_size
     engine.close()
     assert recovered(rig.folder).torn is None
+
+
+def test_what_is_given_back_after_a_restart_stands_where_it_stood(rig: Rig) -> None:
+    engine = rig.open()
+    engine.declare(b"q", QueueSettings())
+    for body in (b"a", b"b", b"c"):
+        engine.put(b"q", body)
+    engine.put(b"q", b"urgent", None, -1)
+    engine.put(b"q", b"later", None, 1)
+    _, a, b, _ = [engine.lease_one(b"q")[0] for _ in range(4)]
+    engine.release(b"q", a.lease or b"")
+    engine.close()
+    engine = rig.open()
+    assert bodies_of(engine) == [b"a", b"later"]
+    engine.release(b"q", b.lease or b"")
+    engine.put(b"q", b"d")
+    assert bodies_of(engine) == [b"a", b"b", b"d", b"later"]
+    expected = dump(engine)
+    engine.close()
+    assert dump(rig.open()) == expected

@@ -8,13 +8,15 @@ from zlib import crc32
 
 import pytest
 
+from respmq.core.ids import mark_of
 from respmq.core.model import QueueSettings
 from respmq.engine.journaled import JournaledEngine
 from respmq.errors import JournalError
 from respmq.journal import format as fmt
 from respmq.journal.repair import look, repair
 from respmq.journal.segment import Batch, segment_head, segment_numbers, segment_path
-from tests.unit.journal.rig import Rig, bodies_of, flip, recovered, segments
+from tests.support.dump import dump
+from tests.unit.journal.rig import Rig, bodies_of, flip, journal_of, recovered, segments
 
 LARGE = 1 << 20
 
@@ -171,6 +173,24 @@ def test_a_missing_segment_in_the_middle(rig: Rig) -> None:
     assert bodies_of(mended(rig)) == [body for body in bodies if body not in lost]
 
 
+def test_segments_go_also_where_one_is_missing_between_them(rig: Rig) -> None:
+    """The one that is needed first then is not the one with the next number."""
+    rig.fill(60)
+    second = list(segments(rig.folder))[1]
+    second.path.unlink()
+    mended(rig).close()
+    engine = rig.open()
+    assert engine.compactor is not None
+    engine.purge(b"q")
+    while 1 in segment_numbers(rig.folder):
+        engine.commit()
+        engine.compact()
+        engine.every_second()
+        engine.compactor.step(engine.now)
+        assert look(rig.copy()).trouble is None
+    assert look(rig.folder).sound
+
+
 def test_a_missing_first_segment_costs_the_name_of_the_queue(rig: Rig) -> None:
     bodies = rig.fill(60)
     first = next(segments(rig.folder))
@@ -197,6 +217,162 @@ def test_a_queue_whose_name_is_lost(rig: Rig) -> None:
     # Its number is used no more.
     engine.declare(b"q", QueueSettings())
     assert engine.find(b"q").number == 2
+
+
+def test_the_number_of_a_queue_that_is_lost_is_not_used_again(rig: Rig) -> None:
+    """What was bound to it would be bound to the new one."""
+    engine = rig.open()
+    engine.exchanges.declare(b"exchange", "FANOUT")
+    engine.commit()
+    engine.declare(b"q", QueueSettings())
+    engine.commit()
+    engine.exchanges.bind(b"exchange", b"q", None)
+    engine.commit()
+    engine.delete(b"q")
+    engine.commit()
+    engine.close()
+    damage(rig.folder, 2)
+    engine = mended(rig)
+    engine.declare(b"other", QueueSettings())
+    assert engine.find(b"other").number == 2
+    engine.close()
+    expected = dump(engine)
+    assert dump(rig.open()) == expected
+
+
+@pytest.mark.parametrize("written", ["put", "carried", "carried_plain"])
+def test_a_queue_whose_name_is_lost_can_be_used(rig: Rig, written: str) -> None:
+    """The mark of its ids is lost with its name, and how many messages have entered."""
+    engine = rig.open()
+    engine.declare(b"q", QueueSettings())
+    engine.commit()
+    before = engine.put(b"q", b"before") or b""
+    queue = engine.find(b"q")
+    encoder = journal_of(engine).encoder
+    if written != "put":
+        # Where it was put is gone.
+        encoder.records.clear()
+    if written == "carried":
+        encoder.carried(queue, queue.live[before])
+    elif written == "carried_plain":
+        encoder.carried_plain(queue, [queue.live[before]])
+    engine.commit()
+    engine.close()
+    damage(rig.folder, 1)
+    engine = mended(rig)
+    one = engine.put_one(b"lost:1", b"one") or b""
+    several = engine.put_many(b"lost:1", (b"two", b"three"))
+    assert [len(id) for id in (one, *several)] == [32] * 3
+    if written == "put":
+        assert mark_of(one) == mark_of(before)
+    engine.close()
+    expected = dump(engine)
+    assert [message.order for message in engine.find(b"lost:1").live.values()] == [1, 2, 3, 4]
+    assert bodies_of(engine, b"lost:1") == [b"before", b"one", b"two", b"three"]
+    assert dump(rig.open()) == expected
+
+
+def test_a_queue_that_has_no_mark_gets_one(rig: Rig) -> None:
+    """Older versions left a queue so whose name was lost."""
+    rig.fill(1, segment_size=LARGE)
+    image = recovered(rig.folder).image
+    image.queues[1].mark = b""
+    engine = rig.open(rig.folder / "other")
+    engine.take_over(image)
+    assert [len(id) for id in engine.put_many(b"q", (b"one", b"two"))] == [32] * 2
+    engine.close()
+    assert bodies_of(rig.open(rig.folder / "other"))[1:] == [b"one", b"two"]
+
+
+def test_dead_letters_of_a_queue_whose_name_is_lost_are_not_numbered_again(rig: Rig) -> None:
+    engine = rig.open()
+    engine.declare(b"q", QueueSettings())
+    engine.commit()
+    engine.put_many(b"q", (b"one", b"two", b"three"))
+    for message in [engine.lease_one(b"q")[0] for _ in range(3)]:
+        engine.reject(b"q", message.lease or b"")
+    queue = engine.find(b"q")
+    engine.pop_dead(b"q", 2)
+    # Of them all, only this is in the journal.
+    journal_of(engine).encoder.records[:] = []
+    (letter,) = queue.dead
+    journal_of(engine).encoder.letter(queue, letter)
+    engine.commit()
+    engine.close()
+    damage(rig.folder, 1)
+    engine = mended(rig)
+    engine.put(b"lost:1", b"four")
+    (message,) = engine.lease_one(b"lost:1")
+    engine.reject(b"lost:1", message.lease or b"")
+    assert [letter.number for letter in engine.find(b"lost:1").dead] == [3, 4]
+    engine.close()
+    assert [letter["body"] for letter in rig.open().dead_letters(b"lost:1", 9)] == [b"three", b"four"]
+
+
+@pytest.mark.parametrize("how", ["released", "undelivered"])
+def test_a_lease_that_is_lost_and_was_given_back(rig: Rig, how: str) -> None:
+    """It doesn't count, nor does its end."""
+    engine = rig.open()
+    engine.declare(b"q", QueueSettings())
+    engine.put(b"q", b"body")
+    engine.commit()
+    (leased,) = engine.lease_one(b"q")
+    engine.commit()
+    if how == "released":
+        engine.release(b"q", leased.lease or b"")
+    else:
+        engine.undeliver([(b"q", leased.lease or b"")])
+    engine.put(b"q", b"later")
+    engine.commit()
+    engine.close()
+    damage(rig.folder, 2)
+    engine = mended(rig)
+    queue = engine.find(b"q")
+    assert [message.attempt for message in queue.live.values()] == [0, 0]
+    assert queue.delivered == 0
+    # It can be written down again.
+    for message in queue.live.values():
+        journal_of(engine).encoder.carried(queue, message)
+    engine.close()
+    assert dump(rig.open()) == dump(engine)
+
+
+def test_a_dead_letter_that_is_replayed_takes_the_place_of_a_message_that_was_acked_in_a_lost_batch(rig: Rig) -> None:
+    engine = rig.open()
+    engine.declare(b"q", QueueSettings(dedupe=0))
+    engine.put(b"q", b"first", b"id")
+    (leased,) = engine.lease_one(b"q")
+    engine.reject(b"q", leased.lease or b"")
+    engine.tick(engine.now + 1)
+    engine.put(b"q", b"second", b"id")
+    engine.commit()
+    (leased,) = engine.lease_one(b"q")
+    engine.ack_one(b"q", leased.lease or b"")
+    engine.commit()
+    engine.replay_dead(b"q")
+    engine.commit()
+    engine.close()
+    damage(rig.folder, 2)
+    engine = mended(rig)
+    assert bodies_of(engine) == [b"first"]
+    # Nothing is counted for what it stands in the place of.
+    (home,) = journal_of(engine).homes._by_queue[1].values()
+    assert (home.live, home.dead) == (1, 0)
+
+
+def test_a_queue_whose_name_is_lost_beside_one_of_the_name_that_it_would_have(rig: Rig) -> None:
+    engine = rig.open()
+    engine.declare(b"q", QueueSettings())
+    engine.commit()
+    engine.declare(b"lost:1", QueueSettings())
+    for name in (b"q", b"lost:1"):
+        engine.put(name, name)
+    engine.commit()
+    engine.close()
+    damage(rig.folder, 1)
+    engine = mended(rig)
+    assert engine.names() == [b"lost:1", b"lost:1_"]
+    assert (bodies_of(engine, b"lost:1"), bodies_of(engine, b"lost:1_")) == ([b"lost:1"], [b"q"])
 
 
 def test_two_queues_of_one_name(rig: Rig) -> None:

@@ -14,7 +14,7 @@ from respmq.journal.format import Kind
 from respmq.journal.segment import encode_batch, segment_head, segment_path
 from tests.support.dump import dump
 from tests.unit.journal.files.make import HERE
-from tests.unit.journal.rig import START, Rig, bodies_of, segments
+from tests.unit.journal.rig import START, Rig, bodies_of, journal_of, recovered, segments
 
 
 def records(folder: Path) -> Iterator[tuple[Kind, bytes]]:
@@ -107,6 +107,29 @@ def test_a_message_that_came_back_is_known_by_its_new_place(rig: Rig) -> None:
     assert [message.body for message in engine.find(b"q").live.values()] == [b"c"]
 
 
+def test_a_run_speaks_of_what_was_written_down_again(rig: Rig) -> None:
+    """And stands in an older file as well, as it does until that is gone."""
+    engine = opened(rig)
+    engine.put_many(b"q", (b"a", b"b", b"c", b"d"))
+    engine.commit()
+    queue = engine.find(b"q")
+    a, b, c, d = queue.live.values()
+    encoder = journal_of(engine).encoder
+    encoder.carried_plain(queue, [a, b])
+    encoder.carried(queue, c)
+    encoder.carried(queue, d)
+    taken = leased(engine, 4)
+    check_comes_back(rig, engine)
+    engine.ack(b"q", tokens_of(taken[:3]))
+    check_comes_back(rig, engine)
+    encoder.carried(queue, d)
+    engine.ack(b"q", tokens_of(taken[3:]))
+    check_comes_back(rig, engine)
+    kinds = [kind for kind, _ in records(rig.folder)]
+    assert [kinds.count(kind) for kind in (Kind.LEASED_RUN, Kind.ACKED_RUN)] == [1, 2]
+    assert not recovered(rig.copy()).image.queues[queue.number].messages
+
+
 def test_a_run_ends_with_its_millisecond(rig: Rig) -> None:
     """Whose counter runs over once in 16,777,216 ids."""
     engine = opened(rig)
@@ -158,6 +181,15 @@ def test_an_order_that_two_messages_have_says_nothing(rig: Rig) -> None:
     assert first.body == b"one"
     engine.ack(b"q", tokens_of([first]))
     assert bodies_of(engine) == [b"other"]
+    (other,) = leased(engine, 1)
+    engine.release(b"q", other.lease or b"")
     engine.close()
     # What is done comes again: that it is done was told of an order that both have.
-    assert bodies_of(rig.open()) == [b"one", b"other"]
+    engine = rig.open()
+    assert bodies_of(engine) == [b"one", b"other"]
+    # Both may be given back, though no order tells which of them stands first.
+    for message in leased(engine, 2):
+        engine.release(b"q", message.lease or b"")
+    assert bodies_of(engine) == [b"one", b"other"]
+    engine.close()
+    assert [message.attempt for message in rig.open().find(b"q").live.values()] == [0, 0]
