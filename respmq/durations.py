@@ -19,6 +19,18 @@ def parse_duration(value: bytes, name: str, *, zero: bool) -> int:
     Raises:
         InvalidRequestError: not a duration, above 3650 days, or 0 where that means nothing.
     """
+    # Nearly always a whole number, alone or with a unit.
+    scale = _UNITS.get(value[-1:])
+    if value.endswith(b"ms"):
+        digits, scale = value[:-2], 1
+    elif scale is None:
+        digits, scale = value, 1_000
+    else:
+        digits = value[:-1]
+    if digits.isdigit() and len(digits) <= _DIGITS:
+        millis = int(digits) * scale
+        if millis <= MAX_DURATION and (millis or zero):
+            return millis
     match = _DURATION.fullmatch(value)
     whole = b"" if match is None else match[1].lstrip(b"0")
     if match is not None and len(whole) <= _DIGITS:

@@ -17,7 +17,7 @@ class Parameter:
 
     Attributes:
         value: what the value is called in usage lines, if not by the name.
-        word: the word of an option; None for an argument by place.
+        word: the word of an option; None for an argument by place. `shown_word` is the same as text.
         is_flag: whether the option is a word alone.
         bare_words: the words of `[REJECT | RELEASE]`, else nothing.
         raw: whether the bytes are passed on as they are.
@@ -42,6 +42,7 @@ class Parameter:
         self.multiple: Final = multiple
         self.value: Final = value
         self.word: Final = word
+        self.shown_word: Final = "" if word is None else word.decode()
         self.is_flag: Final = kind is None
         self.bare_words: Final = kind.words if isinstance(kind, Choice) and kind.bare else ()
         self.raw: Final = isinstance(kind, Kind) and kind.raw
@@ -208,8 +209,7 @@ class Grammar:
     def _options(self, args: list[bytes], place: int) -> dict[str, Any]:
         given: dict[str, Any] = {}
         while place < len(args):
-            word = args[place].upper()
-            parameter = self.words.get(word)
+            parameter = self.words.get(args[place]) or self.words.get(args[place].upper())
             if parameter is None:
                 known = ", ".join(w.decode() for w in self.words)
                 has_body = any(p.name == "body" for p in self.positional)
@@ -233,26 +233,26 @@ class Grammar:
         if kind is None:
             given[parameter.name] = True
             return place + 1
-        name = args[place].upper().decode()
         if parameter.bare_words:
-            given[parameter.name] = name
+            given[parameter.name] = args[place].upper().decode()
             return place + 1
+        name = parameter.shown_word
         place += 1
         if isinstance(kind, Several):
             end = self._end(args, place)
             if end == place:
-                raise self._incomplete(args[place - 1], kind.name)
+                raise self._incomplete(parameter, args[place - 1], kind.name)
             given[parameter.name] = tuple([kind.kind.parse(value, f"{name} {kind.name}") for value in args[place:end]])
             return end
         if isinstance(kind, Pair):
             if place + 1 >= len(args):
-                raise self._incomplete(args[place - 1], " and ".join(kind.names))
+                raise self._incomplete(parameter, args[place - 1], " and ".join(kind.names))
             first, second = args[place], args[place + 1]
             value: Any = (kind.first.parse(first, f"{name} {kind.names[0]}"), kind.second.parse(second, name))
             place += 2
         else:
             if place >= len(args):
-                raise self._incomplete(args[place - 1], "value")
+                raise self._incomplete(parameter, args[place - 1], "value")
             value = kind.parse(args[place], name)
             place += 1
         if parameter.multiple:
@@ -261,6 +261,5 @@ class Grammar:
             given[parameter.name] = value
         return place
 
-    def _incomplete(self, option: bytes, what: str) -> InvalidRequestError:
-        name = option.upper().decode()
-        return self._syntax_error(option, f"{name} of {self.name} needs a {what} behind it")
+    def _incomplete(self, parameter: Parameter, given: bytes, what: str) -> InvalidRequestError:
+        return self._syntax_error(given, f"{parameter.shown_word} of {self.name} needs a {what} behind it")

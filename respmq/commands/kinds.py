@@ -10,7 +10,9 @@ from respmq.errors import InvalidRequestError, quote
 
 T = TypeVar("T")
 
-_INTEGER: Final = re.compile(rb"-?[0-9]{1,20}")
+#: More than any number of 64 bits has.
+_DIGITS: Final = 20
+_INTEGER: Final = re.compile(rb"-?[0-9]{1,%d}" % _DIGITS)
 _FRACTION: Final = re.compile(rb"[0-9]{1,18}(?:\.[0-9]{1,18})?")
 MIN_INT64: Final = -(1 << 63)
 MAX_INT64: Final = (1 << 63) - 1
@@ -73,7 +75,8 @@ class Integer(Kind[int]):
 
     def parse(self, value: bytes, name: str) -> int:
         """The integer."""
-        if _INTEGER.fullmatch(value) is not None:
+        # The regular expression is for negative ones.
+        if (value.isdigit() and len(value) <= _DIGITS) or _INTEGER.fullmatch(value) is not None:
             number = int(value)
             if self.least <= number <= self.most:
                 return number
