@@ -245,6 +245,9 @@ def _read_message(value: dict[str, Any]) -> Message:
         raise ValueError(msg)
     message.attempt = _number(value["attempt"], 0, _MOST_32)
     message.lease = None if value["lease"] is None else _short(value["lease"])
+    if message.state == LEASED and (message.lease is None or not message.attempt):
+        msg = "a message that is leased has the token of its lease, and at least one attempt"
+        raise ValueError(msg)
     message.since = _number(value["since"])
     message.deadline = _number(value["deadline"])
     message.expires_at = _number(value["expires_at"])

@@ -209,6 +209,8 @@ def test_wrong_lines_are_told_with_their_number(lines: list[str], text: str) -> 
         message_line(id="x" * 256),
         message_line(ttl="1h"),
         message_line(state="gone"),
+        message_line(state="leased", lease=None, attempt=1),
+        message_line(state="leased", lease="token", attempt=0),
         described(number=0),
         described(number=1 << 32),
         described(name=""),
@@ -216,7 +218,7 @@ def test_wrong_lines_are_told_with_their_number(lines: list[str], text: str) -> 
         described(mark="no mark"),
     ],
 )
-def test_values_that_the_journal_has_no_room_for_are_refused(line: str) -> None:
+def test_values_that_no_journal_can_have_are_refused(line: str) -> None:
     lines = [FIRST, line] if json.loads(line)["type"] == "queue" else [FIRST, described(number=1), line]
     with pytest.raises(JournalError, match=f"line {len(lines)}: "):
         import_lines(lines)

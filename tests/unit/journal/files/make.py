@@ -3,7 +3,7 @@
 For a new version of the format. Journals that are there already are never made again: tests read them for ever.
 
 - `everything-vN`: records of every kind, in segments some of which were compacted away.
-- `export-vN.jsonl`: what `respmq export` prints of the former.
+- `export-vN.jsonl`: what `respmq export` prints of the former; N is the version of that, which changes by itself.
 - `example`: the one that docs/journal.md explains byte by byte; this one is made anew for the page.
 
 Beside each of them its broker's state is written as JSON, in which bytes are Latin-1 text.
