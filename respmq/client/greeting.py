@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from respmq.client.connection import LineBrokenError
-from respmq.commands.about import NAME
 from respmq.errors import BrokerError, NoAuthError, WrongPasswordError, quote
-from respmq.version import __version__
+from respmq.version import NAME, __version__
 
 if TYPE_CHECKING:
     from respmq.client.address import Address

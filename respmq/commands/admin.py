@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from respmq.commands.about import NAME
 from respmq.commands.arguments import BLOB, NONE_NEEDED, Described
 from respmq.commands.context import Context
 from respmq.commands.kinds import Choice, Duration, Integer
@@ -12,7 +11,7 @@ from respmq.commands.registry import command, container
 from respmq.commands.replies import ANY, INTEGER, MAP, NOTHING, OK, VERBATIM
 from respmq.errors import InvalidRequestError
 from respmq.resp.values import Verbatim
-from respmq.version import __version__
+from respmq.version import NAME, __version__
 
 if TYPE_CHECKING:
     from respmq.resp.values import Answer

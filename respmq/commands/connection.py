@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from respmq.commands.about import NAME, REDIS_VERSION
 from respmq.commands.arguments import BLOB, NONE_NEEDED, Described
 from respmq.commands.client import check_attribute
 from respmq.commands.context import Context
@@ -13,6 +12,7 @@ from respmq.commands.registry import command
 from respmq.commands.replies import ANY, BULK, BULKS, MAP, OK, STATUS
 from respmq.errors import InvalidRequestError, NoAuthError, NoProtocolError
 from respmq.resp.values import Status
+from respmq.version import NAME, REDIS_VERSION
 
 if TYPE_CHECKING:
     from respmq.resp.values import Answer

@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from respmq.commands.about import REDIS_VERSION
 from respmq.commands.arguments import BLOB, NONE_NEEDED, Described
 from respmq.commands.context import Context
 from respmq.commands.describe import shown_name
@@ -18,7 +17,7 @@ from respmq.commands.registry import command
 from respmq.commands.replies import VERBATIM
 from respmq.core.stats import QueueStats
 from respmq.resp.values import Verbatim
-from respmq.version import __version__, is_compiled
+from respmq.version import REDIS_VERSION, __version__, is_compiled
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,7 +2,7 @@
 
 import pytest
 
-from respmq.commands.about import REDIS_VERSION
+from respmq.version import REDIS_VERSION
 from tests.unit.rig import START, Rig, Talker, Word
 
 PASSWORD = "sesame"
