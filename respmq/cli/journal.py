@@ -138,7 +138,7 @@ def import_(folder: Path) -> None:
 
     They come from the standard input, as `respmq export` prints them. The folder must be empty or new.
     """
-    from respmq.journal.export import import_lines
+    from respmq.journal.imports import import_lines
 
     with _explained():
         if folder.is_dir() and any(folder.iterdir()):

@@ -12,7 +12,8 @@ import pytest
 from respmq.core.model import Extra, Message, QueueSettings
 from respmq.engine.journaled import JournaledEngine
 from respmq.errors import JournalError
-from respmq.journal.export import export_lines, import_lines
+from respmq.journal.export import export_lines
+from respmq.journal.imports import import_lines
 from tests.support.disk import InlineWorker
 from tests.support.dump import dump
 from tests.unit.journal.files.make import HERE, make_everything
