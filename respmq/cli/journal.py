@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from respmq.errors import JournalError
+from respmq.errors import BrokerError, JournalError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -29,7 +29,7 @@ def _explained() -> Generator[None]:
     """Let what goes wrong with a journal end the command with a line that says so."""
     try:
         yield
-    except JournalError as error:
+    except (BrokerError, JournalError) as error:
         raise click.ClickException(str(error)) from None
     except OSError as error:
         name = "" if error.filename is None else f"{error.filename}: "

@@ -1,7 +1,8 @@
 """A broker's state as JSON lines: readable, comparable line by line, and good for another broker.
 
-Each line is an object with a `type`: `broker` first, then `queue`, `message`, `dead_letter` and `exchange`. Bytes are
-text where they are UTF-8, else `{"base64": "..."}`; moments are milliseconds since the epoch.
+Each line is an object with a `type`: `broker` first, then `queue`, `message`, `dead_letter` and `exchange`, at last
+`end`, so that what was cut off is found out. Bytes are text where they are UTF-8, else `{"base64": "..."}`; moments
+are milliseconds since the epoch.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from respmq.core.image import BrokerImage, QueueImage
     from respmq.core.model import Message
 
-VERSION: Final = 1
+#: Version 1 had no `end`.
+VERSION: Final = 2
 
 
 def export_lines(image: BrokerImage) -> Iterator[str]:
@@ -44,6 +46,7 @@ def export_lines(image: BrokerImage) -> Iterator[str]:
     for name, exchange in sorted(image.exchanges.items()):
         bindings = sorted([number, _text(key)] for number, key in exchange.bindings if number in image.queues)
         yield _line({"type": "exchange", "name": _text(name), "kind": exchange.kind, "bindings": bindings})
+    yield _line({"type": "end"})
 
 
 def _describe_queue(queue: QueueImage, leased: set[tuple[int, bytes | None]]) -> dict[str, Any]:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from respmq.core.image import BrokerImage, Counters, ExchangeImage, QueueImage
 from respmq.core.model import LEASED, STATE_NAMES, DeadLetter, Extra, Message, QueueSettings
 from respmq.core.names import check_name
+from respmq.core.topics import check_pattern
 from respmq.errors import BrokerError, JournalError, quote
 from respmq.journal.export import VERSION
 from respmq.journal.format import ID_SIZE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
+    from respmq.core.exchanges import ExchangeKind
     from respmq.core.model import Reason, State
 
 _MOST = 1 << 63
@@ -25,40 +27,171 @@ _MARK_SIZE = 6
 #: Ids and tokens have their sizes in one byte.
 _LONGEST = 255
 _REASONS: tuple[Reason, ...] = ("max_attempts", "rejected", "ttl_expired", "max_length")
+_KINDS: tuple[ExchangeKind, ...] = ("FANOUT", "DIRECT", "TOPIC")
+#: The settings that QDECLARE takes a 0 for.
+_MAY_BE_ZERO = frozenset({"retry_delay", "max_retry_delay", "max_dead", "dedupe"})
 
 
 def import_lines(lines: Iterable[str]) -> BrokerImage:
     """The state that the lines tell.
 
     Raises:
-        JournalError: a line is no such line; the text says which and why.
+        JournalError: a line is no such line, or one is missing; the text says which and why.
     """
-    image = BrokerImage()
+    reader = _Reader()
     number = 0
-    begun = False
     try:
         for line in lines:
             number += 1
-            if not line.strip():
-                continue
-            value: dict[str, Any] = json.loads(line)
-            if not begun and (value["type"] != "broker" or value["version"] != VERSION):
-                msg = f'the first line has to be {{"type": "broker", "version": {VERSION}, ...}}'
-                raise JournalError(msg)
-            begun = True
-            _take(image, value)
+            if line.strip():
+                reader.read(line)
     except KeyError as error:
-        msg = f"line {number}: there is no {error.args[0]!r}. Was it made by `respmq export`?"
+        msg = f"line {number}: there is no {error.args[0]!r}"
         raise JournalError(msg) from error
-    except (ValueError, TypeError, IndexError, AttributeError, BrokerError) as error:
-        msg = f"line {max(number, 1)}: {error}. Was it made by `respmq export`?"
+    except json.JSONDecodeError as error:
+        msg = f"line {number}: {error}. Was it made by `respmq export`?"
         raise JournalError(msg) from error
-    if not begun:
-        msg = "there is nothing to import: the output of `respmq export` is expected on the standard input"
-        raise JournalError(msg)
-    for queue in image.queues.values():
-        _set_apart(queue)
-    return image
+    except (ValueError, TypeError, AttributeError, BrokerError) as error:
+        # ValueError is also that of text that isn't UTF-8, in the next line.
+        msg = f"line {max(number, 1)}: {error}"
+        raise JournalError(msg) from error
+    return reader.end()
+
+
+class _Reader:
+    """Takes lines, one after the other."""
+
+    def __init__(self) -> None:
+        self._image = BrokerImage()
+        self._version = 0
+        self._ended = False
+        self._names: set[bytes] = set()
+        #: The tokens that each queue has seen.
+        self._tokens: set[tuple[int, bytes]] = set()
+
+    def read(self, line: str) -> None:
+        """Take a line.
+
+        Raises:
+            ValueError, TypeError, AttributeError, KeyError, BrokerError: it isn't as it should be.
+        """
+        parsed: object = json.loads(line)
+        if not isinstance(parsed, dict):
+            msg = "a line is a JSON object, as `respmq export` prints them"
+            raise TypeError(msg)
+        value = cast("dict[str, Any]", parsed)
+        kind: object = value["type"]
+        if not self._version:
+            self._begin(kind, value)
+            return
+        if self._ended:
+            msg = "it stands behind the end: import one export at a time"
+            raise ValueError(msg)
+        if kind == "queue":
+            self._queue(value)
+        elif kind == "message":
+            self._message(value)
+        elif kind == "dead_letter":
+            self._dead_letter(value)
+        elif kind == "exchange":
+            self._exchange(value)
+        elif kind == "end":
+            self._ended = True
+        elif kind == "broker":
+            msg = "a second broker begins here: import one export at a time"
+            raise ValueError(msg)
+        else:
+            msg = f"unknown type {kind!r}: one of queue, message, dead_letter, exchange, end is wanted"
+            raise ValueError(msg)
+
+    def end(self) -> BrokerImage:
+        """The state, once all lines were taken.
+
+        Raises:
+            JournalError: lines are missing.
+        """
+        if not self._version:
+            msg = "there is nothing to import: the output of `respmq export` is expected on the standard input"
+            raise JournalError(msg)
+        if not self._ended and self._version > 1:
+            msg = 'the last line, {"type":"end"}, is missing: the export was cut off, and what stood there is lost'
+            raise JournalError(msg)
+        for name, exchange in self._image.exchanges.items():
+            for number, _ in exchange.bindings:
+                if number not in self._image.queues:
+                    msg = f"exchange '{quote(name)}' is bound to queue number {number}, which isn't there"
+                    raise JournalError(msg)
+        for queue in self._image.queues.values():
+            _set_apart(queue)
+        return self._image
+
+    def _begin(self, kind: object, value: dict[str, Any]) -> None:
+        if kind != "broker":
+            msg = f'the first line of an export is {{"type":"broker","version":{VERSION},...}}'
+            raise ValueError(msg)
+        version = value["version"]
+        if version not in range(1, VERSION + 1):
+            msg = f"the export has version {version!r}, and this program reads versions 1 to {VERSION}"
+            raise ValueError(msg)
+        self._version = version
+        self._image.now = _number(value["now"])
+        self._image.queues_made = _number(value["queues_made"], 0)
+        self._image.binding_drops = _number(value["binding_drops"], 0)
+
+    def _queue(self, value: dict[str, Any]) -> None:
+        queue = _read_queue(value)
+        if queue.number in self._image.queues or queue.name in self._names:
+            msg = f"there is a queue '{quote(queue.name)}' or one with the number {queue.number} already"
+            raise ValueError(msg)
+        self._names.add(queue.name)
+        self._image.queues[queue.number] = queue
+
+    def _message(self, value: dict[str, Any]) -> None:
+        queue = self._queue_of(value)
+        message = _read_message(value)
+        if message.state > LEASED:
+            msg = "a message that is gone can't be imported"
+            raise ValueError(msg)
+        if message.id in queue.messages:
+            msg = f"queue '{quote(queue.name)}' has a message '{quote(message.id)}' already, and ids have to differ"
+            raise ValueError(msg)
+        if message.lease is not None:
+            if (queue.number, message.lease) in self._tokens:
+                msg = f"another message of queue '{quote(queue.name)}' has the lease '{quote(message.lease)}', too"
+                raise ValueError(msg)
+            self._tokens.add((queue.number, message.lease))
+        queue.messages[message.id] = message
+
+    def _dead_letter(self, value: dict[str, Any]) -> None:
+        queue = self._queue_of(value)
+        reason = _REASONS[_place_in(_REASONS, value["reason"], "reason")]
+        error = None if value["error"] is None else _bytes(value["error"])
+        letter = DeadLetter(_read_message(value), reason, error, _number(value["dead_at"]))
+        letter.number = _number(value["number"], 1)
+        if letter.number in queue.letters:
+            msg = f"queue '{quote(queue.name)}' has a dead letter with the number {letter.number} already"
+            raise ValueError(msg)
+        queue.letters[letter.number] = letter
+
+    def _exchange(self, value: dict[str, Any]) -> None:
+        name = _bytes(value["name"])
+        check_name(name, "exchange")
+        if name in self._image.exchanges:
+            msg = f"there is an exchange '{quote(name)}' already"
+            raise ValueError(msg)
+        kind = _KINDS[_place_in(_KINDS, value["kind"], "kind")]
+        bindings = {(_number(number), _bytes(key)): None for number, key in _pairs(value["bindings"])}
+        if kind == "TOPIC":
+            for _, key in bindings:
+                check_pattern(key)
+        self._image.exchanges[name] = ExchangeImage(kind, bindings)
+
+    def _queue_of(self, value: dict[str, Any]) -> QueueImage:
+        queue = self._image.queues.get(value["queue"])
+        if queue is None:
+            msg = f"there is no queue with the number {value['queue']!r} before it"
+            raise ValueError(msg)
+        return queue
 
 
 def _set_apart(queue: QueueImage) -> None:
@@ -85,41 +218,16 @@ def _number(value: object, least: int = -_MOST, most: int = _MOST - 1) -> int:
     return value
 
 
-def _take(image: BrokerImage, value: dict[str, Any]) -> None:
-    kind = value["type"]
-    if kind == "broker":
-        image.now = _number(value["now"])
-        image.queues_made = _number(value["queues_made"])
-        image.binding_drops = _number(value["binding_drops"])
-    elif kind == "queue":
-        image.queues[value["number"]] = _read_queue(value)
-    elif kind == "message":
-        message = _read_message(value)
-        queue = _queue_of(image, value)
-        if message.id in queue.messages:
-            msg = f"queue '{quote(queue.name)}' has a message '{quote(message.id)}' already, and ids have to differ"
-            raise ValueError(msg)
-        queue.messages[message.id] = message
-    elif kind == "dead_letter":
-        reason = _REASONS[_REASONS.index(value["reason"])]
-        error = None if value["error"] is None else _bytes(value["error"])
-        letter = DeadLetter(_read_message(value), reason, error, _number(value["dead_at"]))
-        letter.number = _number(value["number"], 1)
-        _queue_of(image, value).letters[letter.number] = letter
-    elif kind == "exchange":
-        bindings = {(_number(number), _bytes(key)): None for number, key in value["bindings"]}
-        image.exchanges[_bytes(value["name"])] = ExchangeImage(value["kind"], bindings)
-    else:
-        msg = f"unknown type '{kind}'"
-        raise ValueError(msg)
+def _place_in(words: Sequence[str], value: object, what: str) -> int:
+    """Where a word stands among those that there are.
 
-
-def _queue_of(image: BrokerImage, value: dict[str, Any]) -> QueueImage:
-    queue = image.queues.get(value["queue"])
-    if queue is None:
-        msg = f"there is no queue with the number {value['queue']!r} before it"
+    Raises:
+        ValueError: it is none of them.
+    """
+    if not isinstance(value, str) or value not in words:
+        msg = f"{value!r} is no possible {what}: one of {', '.join(words)} is wanted"
         raise ValueError(msg)
-    return queue
+    return words.index(value)
 
 
 def _read_queue(value: dict[str, Any]) -> QueueImage:
@@ -128,6 +236,9 @@ def _read_queue(value: dict[str, Any]) -> QueueImage:
     if len(bytes.fromhex(mark.decode())) != _MARK_SIZE or len(last_id) not in {0, ID_SIZE}:
         msg = f"'{quote(mark)}' and '{quote(last_id)}' are no mark and no id made with it"
         raise ValueError(msg)
+    patterns = {_bytes(pattern): None for pattern in value["bindings"]}
+    for pattern in patterns:
+        check_pattern(pattern)
     return QueueImage(
         _number(value["number"], 1, _MOST_32),
         name,
@@ -135,8 +246,8 @@ def _read_queue(value: dict[str, Any]) -> QueueImage:
         mark,
         last_id,
         Counters(**{field: _number(count, 0) for field, count in value["counters"].items()}),
-        window={_bytes(id): _number(put) for id, put in value["remembered"]},
-        patterns={_bytes(pattern): None for pattern in value["bindings"]},
+        window={_bytes(id): _number(put) for id, put in _pairs(value["remembered"])},
+        patterns=patterns,
         requests={
             (_bytes(user), _bytes(key)): [(number, _bytes(token)) for number, token in leased]
             for user, key, leased in value["requests"]
@@ -145,14 +256,20 @@ def _read_queue(value: dict[str, Any]) -> QueueImage:
 
 
 def _read_settings(value: dict[str, Any]) -> QueueSettings:
-    for field in dataclasses.fields(QueueSettings):
+    fields = {field.name: field for field in dataclasses.fields(QueueSettings)}
+    for name in value:
+        if name not in fields:
+            msg = f"there is no setting {name!r}, only {', '.join(fields)}"
+            raise ValueError(msg)
+    for field in fields.values():
         given = value.get(field.name, field.default)
         if field.name == "overflow":
             right = given in {"REJECT", "DROPHEAD"}
         elif field.name == "retry_jitter":
-            right = isinstance(given, int | float) and 0 <= given <= 1
+            right = type(given) in {int, float} and 0 <= given <= 1
         else:
-            right = (given is None and field.name == "ttl") or (type(given) is int and 0 <= given < _MOST)
+            least = 0 if field.name in _MAY_BE_ZERO else 1
+            right = (given is None and field.name == "ttl") or (type(given) is int and least <= given < _MOST)
         if not right:
             msg = f"{given!r} is no possible value of {field.name}"
             raise ValueError(msg)
@@ -160,7 +277,7 @@ def _read_settings(value: dict[str, Any]) -> QueueSettings:
 
 
 def _read_message(value: dict[str, Any]) -> Message:
-    headers = {_bytes(name): _bytes(text) for name, text in value["headers"]}
+    headers = {_bytes(name): _bytes(text) for name, text in _pairs(value["headers"])}
     attachments = tuple(_bytes(attachment) for attachment in value["attachments"])
     extra = None
     if headers or attachments or value["ttl"] is not None or value["announcement"]:
@@ -169,10 +286,7 @@ def _read_message(value: dict[str, Any]) -> Message:
     priority, enqueued_at = _number(value["priority"]), _number(value["enqueued_at"])
     message = Message(b"", _short(value["id"]), _bytes(value["body"]), priority, enqueued_at, extra)
     states: tuple[State, ...] = (0, 1, 2, 3)
-    message.state = states[STATE_NAMES.index(value["state"])]
-    if value["type"] == "message" and message.state > LEASED:
-        msg = "a message that is gone can't be imported"
-        raise ValueError(msg)
+    message.state = states[_place_in(STATE_NAMES, value["state"], "state")]
     message.attempt = _number(value["attempt"], 0, _MOST_32)
     message.lease = None if value["lease"] is None else _short(value["lease"])
     if message.state == LEASED and (message.lease is None or not message.attempt):
@@ -185,7 +299,7 @@ def _read_message(value: dict[str, Any]) -> Message:
     return message
 
 
-def _short(value: str | dict[str, str]) -> bytes:
+def _short(value: object) -> bytes:
     """An id or a token."""
     text = _bytes(value)
     if not 1 <= len(text) <= _LONGEST:
@@ -194,5 +308,20 @@ def _short(value: str | dict[str, str]) -> bytes:
     return text
 
 
-def _bytes(value: str | dict[str, str]) -> bytes:
-    return value.encode() if isinstance(value, str) else base64.b64decode(value["base64"], validate=True)
+def _bytes(value: object) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    coded = cast("dict[str, object]", value).get("base64") if isinstance(value, dict) else None
+    if isinstance(coded, str):
+        return base64.b64decode(coded, validate=True)
+    msg = f'{json.dumps(value)} is neither text nor {{"base64": "..."}}'
+    raise ValueError(msg)
+
+
+def _pairs(value: object) -> list[tuple[object, object]]:
+    items = cast("list[object]", value) if isinstance(value, list) else [value]
+    pairs = [cast("list[object]", item) for item in items if isinstance(item, list)]
+    if len(pairs) < len(items) or any(len(pair) != len(("name", "value")) for pair in pairs):
+        msg = f'{json.dumps(value)} is no array of pairs, such as [["name","value"]]'
+        raise ValueError(msg)
+    return [(name, text) for name, text in pairs]

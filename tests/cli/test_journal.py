@@ -229,8 +229,8 @@ def test_export_prints_json_lines(folder: Path) -> None:
     result = run("export", folder)
     assert (result.exit_code, result.stderr) == (0, "")
     lines = [json.loads(line) for line in result.stdout.splitlines()]
-    assert [line["type"] for line in lines] == ["broker", "queue", "message", "message", "dead_letter"]
-    assert [line["body"] for line in lines[2:]] == [BODY, {"base64": "/wA="}, "dies"]
+    assert [line["type"] for line in lines] == ["broker", "queue", "message", "message", "dead_letter", "end"]
+    assert [line["body"] for line in lines[2:5]] == [BODY, {"base64": "/wA="}, "dies"]
     assert [line["state"] for line in lines[2:4]] == ["leased", "ready"]
 
 
@@ -279,7 +279,7 @@ def test_import_needs_a_new_folder(folder: Path) -> None:
         ("", "there is nothing to import: the output of `respmq export` is expected on the standard input"),
         ("hello\n", "line 1: Expecting value: line 1 column 1 (char 0). Was it made by `respmq export`?"),
         (b"\xff\n", "line 1: "),
-        ('{"type": "queue"}\n', 'the first line has to be {"type": "broker", "version": 1, ...}'),
+        ('{"type": "queue"}\n', 'line 1: the first line of an export is {"type":"broker","version":2,...}'),
     ],
 )
 def test_import_of_something_else(stdin: str | bytes, message: str, tmp_path: Path) -> None:

@@ -12,14 +12,14 @@ import pytest
 from respmq.core.model import Extra, Message, QueueSettings
 from respmq.engine.journaled import JournaledEngine
 from respmq.errors import JournalError
-from respmq.journal.export import export_lines
+from respmq.journal.export import VERSION, export_lines
 from respmq.journal.imports import import_lines
 from tests.support.disk import InlineWorker
 from tests.support.dump import dump
 from tests.unit.journal.files.make import HERE, make_everything
 from tests.unit.journal.rig import START, Rig, recovered
 
-BROKER = {"type": "broker", "version": 1, "now": START, "queues_made": 1, "binding_drops": 0}
+BROKER = {"type": "broker", "version": 2, "now": START, "queues_made": 1, "binding_drops": 0}
 
 
 def standing_still(folder: Path, now: int = START) -> JournaledEngine:
@@ -92,7 +92,8 @@ def test_a_line_is_readable(rig: Rig) -> None:
     engine.put(b"jobs", "zwölf".encode(), b"id", 5, 0, Extra({b"h": b"\xff"}, (b"", b"a"), 9_000))
     engine.commit()
     engine.close()
-    broker, queue, message = lines_of(rig.folder)
+    broker, queue, message, end = lines_of(rig.folder)
+    assert end == {"type": "end"}
     assert broker == {**BROKER, "now": START}
     assert (queue["type"], queue["number"], queue["name"], queue["remembered"]) == ("queue", 1, "jobs", [["id", START]])
     assert queue["settings"]["ack_timeout"] == 60_000
@@ -135,19 +136,22 @@ def test_any_bytes_come_back(rig: Rig, tmp_path: Path, body: bytes) -> None:
 
 
 def test_blank_lines_are_nothing(tmp_path: Path) -> None:
-    imported(tmp_path / "new", ["", json.dumps(BROKER), " \n", ""])
-    assert exported(tmp_path / "new") == [json.dumps(BROKER, separators=(",", ":"))]
+    imported(tmp_path / "new", ["", json.dumps(BROKER), " \n", END, ""])
+    assert exported(tmp_path / "new") == [json.dumps(BROKER, separators=(",", ":")), END]
 
 
-def test_a_stored_export_is_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [1, VERSION])
+def test_a_stored_export_is_read(tmp_path: Path, version: int) -> None:
     """What was exported by any version can be imported by all that come."""
-    lines = (HERE / "export-v1.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (HERE / f"export-v{version}.jsonl").read_text(encoding="utf-8").splitlines()
     imported(tmp_path / "new", lines)
-    assert exported(tmp_path / "new") == lines
+    first, *others = exported(tmp_path / "new")
+    assert json.loads(first) == {**json.loads(lines[0]), "version": VERSION}
+    assert others == (lines[1:] if version > 1 else [*lines[1:], '{"type":"end"}'])
 
 
 STORED: list[dict[str, Any]] = [
-    json.loads(line) for line in (HERE / "export-v1.jsonl").read_text(encoding="utf-8").splitlines()
+    json.loads(line) for line in (HERE / f"export-v{VERSION}.jsonl").read_text(encoding="utf-8").splitlines()
 ]
 
 
@@ -163,7 +167,24 @@ def message_line(**changes: Any) -> str:
     return json.dumps({**made, "queue": 1, **changes})
 
 
+def leased(**changes: Any) -> str:
+    """A line of a message that is leased from queue 1."""
+    return message_line(**{"state": "leased", "lease": "token", "attempt": 1, **changes})
+
+
+def dead_line(**changes: Any) -> str:
+    """A line of the first dead letter of queue 1."""
+    made = next(line for line in STORED if line["type"] == "dead_letter")
+    return json.dumps({**made, "queue": 1, "number": 1, **changes})
+
+
+def exchange_line(**changes: Any) -> str:
+    """A line of an exchange."""
+    return json.dumps({"type": "exchange", "name": "x", "kind": "TOPIC", "bindings": [], **changes})
+
+
 FIRST = json.dumps(BROKER)
+END = '{"type":"end"}'
 
 
 @pytest.mark.parametrize(
@@ -172,10 +193,48 @@ FIRST = json.dumps(BROKER)
         ([], "there is nothing to import"),
         (["", "\n"], "there is nothing to import"),
         (["no JSON"], "line 1: Expecting value"),
-        (["[]"], "line 1: list indices must be integers"),
+        (["[]"], "line 1: a line is a JSON object, as `respmq export` prints them"),
         (["{}"], "line 1: there is no 'type'"),
-        ([json.dumps({**BROKER, "version": 2})], 'the first line has to be {"type": "broker", "version": 1, ...}'),
-        ([described()], 'the first line has to be {"type": "broker"'),
+        (
+            [json.dumps({**BROKER, "version": 3})],
+            "line 1: the export has version 3, and this program reads versions 1 to 2",
+        ),
+        ([described()], 'line 1: the first line of an export is {"type":"broker","version":2,...}'),
+        (
+            [FIRST, described(number=1), message_line()],
+            'the last line, {"type":"end"}, is missing: the export was cut off',
+        ),
+        ([FIRST, END, described(number=1)], "line 3: it stands behind the end: import one export at a time"),
+        ([FIRST, FIRST], "line 2: a second broker begins here: import one export at a time"),
+        (
+            [FIRST, described(number=1), described(number=1, name="other")],
+            "line 3: there is a queue 'other' or one with the",
+        ),
+        ([FIRST, described(number=1), described(number=2)], "number 2 already"),
+        (
+            [FIRST, described(number=1), leased(), leased(id="other")],
+            "line 4: another message of queue 'keep' has the lease ",
+        ),
+        ([FIRST, described(number=1), dead_line(), dead_line()], "has a dead letter with the number 1 already"),
+        ([FIRST, exchange_line(), exchange_line()], "line 3: there is an exchange 'x' already"),
+        (
+            [FIRST, exchange_line(kind="FOO")],
+            "line 2: 'FOO' is no possible kind: one of FANOUT, DIRECT, TOPIC is wanted",
+        ),
+        (
+            [FIRST, exchange_line(bindings=[[9, "a"]]), END],
+            "exchange 'x' is bound to queue number 9, which isn't there",
+        ),
+        ([FIRST, described(number=1), exchange_line(bindings=[[1, "a*b"]])], "line 3: invalid pattern 'a*b'"),
+        ([FIRST, exchange_line(bindings={"1": "a"})], 'line 2: {"1": "a"} is no array of pairs'),
+        ([FIRST, described(bindings=["a*"])], "line 2: invalid pattern 'a*'"),
+        ([FIRST, described(number=1), message_line(body=5)], 'line 3: 5 is neither text nor {"base64": "..."}'),
+        ([FIRST, described(number=1), message_line(body={"to": "ann"})], 'line 3: {"to": "ann"} is neither text nor'),
+        ([FIRST, described(number=1), message_line(headers={"a": "b"})], 'line 3: {"a": "b"} is no array of pairs'),
+        (
+            [FIRST, described(number=1), dead_line(reason="foo")],
+            "line 3: 'foo' is no possible reason: one of max_attempts,",
+        ),
         (
             [json.dumps({**BROKER, "now": "x"})],
             "line 1: 'x' is no whole number from -9223372036854775808 to 9223372036854775807",
@@ -187,10 +246,16 @@ FIRST = json.dumps(BROKER)
         ([FIRST, '{"type": "letter"}'], "line 2: unknown type 'letter'"),
         ([FIRST, "", "{"], "line 3: Expecting property name"),
         ([FIRST, message_line()], "line 2: there is no queue with the number 1 before it"),
-        ([FIRST, described(number=1), message_line(state="asleep")], "line 3: "),
+        (
+            [FIRST, described(number=1), message_line(state="asleep")],
+            "line 3: 'asleep' is no possible state: one of ready, delayed, leased, gone",
+        ),
         ([FIRST, described(number=1), message_line(id={"base64": "?"})], "line 3: "),
         ([FIRST, described(number=1), message_line(deadline=None)], "line 3: None is no whole number"),
-        ([FIRST, described(settings={"acktimeout": 1})], "line 2: "),
+        (
+            [FIRST, described(settings={"acktimeout": 1})],
+            "line 2: there is no setting 'acktimeout', only ack_timeout, ",
+        ),
         ([FIRST, described(settings={"retry_delay": 9_000, "max_retry_delay": 1_000})], "MAXRETRYDELAY 1s is below"),
         ([FIRST, described(name=None)], "line 2: "),
         ([FIRST, described(counters={"unheard": 1})], "line 2: "),
@@ -216,6 +281,9 @@ def test_wrong_lines_are_told_with_their_number(lines: list[str], text: str) -> 
         described(number=1 << 32),
         described(name=""),
         described(settings={"max_len": "many"}),
+        described(settings={"max_len": 0}),
+        described(settings={"max_attempts": 0}),
+        described(settings={"ack_timeout": 0}),
         described(mark="no mark"),
     ],
 )
@@ -233,8 +301,9 @@ def test_lines_of_several_brokers_put_together_are_set_apart(tmp_path: Path) -> 
         engine.declare(b"q", QueueSettings())
         engine.put_many(b"q", tuple(b"%s %d" % (name.encode(), number) for number in range(3)))
         engine.close()
-    lines = exported(tmp_path / "one")
+    *lines, end = exported(tmp_path / "one")
     lines += [line for line in exported(tmp_path / "other") if json.loads(line)["type"] == "message"]
+    lines.append(end)
     imported(tmp_path / "both", lines)
     assert [line["order"] for line in lines_of(tmp_path / "both") if line["type"] == "message"] == [1, 2, 3, 4, 5, 6]
     engine = rig.open(tmp_path / "both")
@@ -255,4 +324,4 @@ def test_a_message_twice_is_told(rig: Rig) -> None:
     engine.close()
     lines = exported(rig.folder)
     with pytest.raises(JournalError, match="line 4: queue 'q' has a message 'm' already, and ids have to differ"):
-        import_lines([*lines, lines[-1]])
+        import_lines([*lines[:-1], *lines[-2:]])
