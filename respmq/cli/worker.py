@@ -45,6 +45,22 @@ def _seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> f
         raise click.BadParameter(error.text, ctx=ctx, param=param) from None
 
 
+def _alone(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> str:
+    """The only one: of several, click would take the last one without a word."""
+    if len(values) > 1:
+        msg = f"a worker has one queue: start another one for '{values[1]}'"
+        raise click.BadParameter(msg, ctx=ctx, param=param)
+    return values[0]
+
+
+def _url(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """A URL: a Client takes a host's name alone, too, in which a port would be part of the name."""
+    if "://" not in value:
+        msg = f"'{value}' is no URL: respmq://HOST:PORT is wanted"
+        raise click.BadParameter(msg, ctx=ctx, param=param)
+    return value
+
+
 def _load(handler: str) -> Handler:
     """The function that is named.
 
@@ -79,10 +95,17 @@ def _load(handler: str) -> Handler:
 
 @click.command(help=_HELP)
 @click.argument("handler", metavar="HANDLER")
-@click.option("--queue", required=True, help="Where the work comes from; declared if it isn't there.")
+@click.option(
+    "--queue",
+    required=True,
+    multiple=True,
+    callback=_alone,
+    help="Where the work comes from; declared if it isn't there.",
+)
 @click.option(
     "--url",
     default="respmq://127.0.0.1:6390",
+    callback=_url,
     envvar="RESPMQ_URL",
     show_default=True,
     show_envvar=True,

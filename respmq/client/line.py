@@ -26,6 +26,9 @@ _LOG = logging.getLogger("respmq.client")
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 5.0
 
+#: From which attempt on it is more than a restart of the broker that there is no connection.
+_WORRYING = 5
+
 
 class ConnectionEvent(StrEnum):
     """What `Client.on_event` tells."""
@@ -148,7 +151,8 @@ class Line:
                     attempt = 0
                     before = True
             self._tell_change()
-            _LOG.info("no connection to %s: %s", self.address, self._trouble)
+            level = logging.INFO if attempt < _WORRYING else logging.WARNING
+            _LOG.log(level, "no connection to %s: %s", self.address, self._trouble)
             await trio.sleep(pause_before(attempt + 1))
 
     async def _serve(self, stream: trio.abc.Stream, *, again: bool) -> bool:

@@ -44,9 +44,10 @@ class Unpublished:
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """The work can't be done at all. `error` is the text for the dead letter."""
+    """The work can't be done at all. `error` is the text for the dead letter, `cause` what nobody has foreseen."""
 
     error: str
+    cause: Exception | None = None
 
 
 Verdict: TypeAlias = Done | Failed | Unpublished | Dead
@@ -133,7 +134,7 @@ def verdict_on(error: Exception) -> Failed | Dead:
     error = _alone(error)
     if isinstance(error, SoftFailure):
         return Failed(error)
-    return Dead(error.reason if isinstance(error, HardFailure) else describe_error(error))
+    return Dead(error.reason) if isinstance(error, HardFailure) else Dead(describe_error(error), error)
 
 
 def _alone(error: Exception) -> Exception:

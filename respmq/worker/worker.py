@@ -375,8 +375,8 @@ class Worker:
                 return await self._fail(delivery, failure)
             case Unpublished():
                 await self._nack(delivery, release=True, delay=self._retry.delay(1))
-            case Dead(error):
-                return await self._bury(delivery, error)
+            case Dead(error, cause):
+                return await self._bury(delivery, error, cause)
         return None
 
     async def _ack(self, delivery: Delivery) -> None:
@@ -393,6 +393,8 @@ class Worker:
         if failure.counts and (attempt > self._retry.retries(failure) or self._is_last(attempt)):
             return await self._bury(delivery, failure.reason)
         delay = self._retry.delay(attempt, failure)
+        said = f"has failed in attempt {attempt}" if failure.counts else "is put off"
+        logger.info("'%s' of '%s' %s, back in %.3g s: %s", delivery.id, self._queue, said, delay, failure.reason)
         await self._nack(delivery, error=failure.reason, delay=delay, release=not failure.counts)
         return None
 
@@ -400,8 +402,8 @@ class Worker:
         """Whether the broker lets a message die that fails in this attempt."""
         return attempt >= self._config.max_attempts
 
-    async def _bury(self, delivery: Delivery, error: str) -> str | None:
-        logger.error("'%s' of '%s' becomes a dead letter: %s", delivery.id, self._queue, error)
+    async def _bury(self, delivery: Delivery, error: str, cause: Exception | None = None) -> str | None:
+        logger.error("'%s' of '%s' becomes a dead letter: %s", delivery.id, self._queue, error, exc_info=cause)
         return error if await self._nack(delivery, requeue=False, error=error) else None
 
     async def _announce(self, delivery: Delivery, error: str, control: Publish) -> None:

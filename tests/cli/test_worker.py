@@ -145,6 +145,8 @@ def test_what_runs_may_finish_and_what_does_not_is_given_back(
         (("tasks:resize", "--queue", "q", "--handler-timeout", "0"), "invalid duration '0' for --handler-timeout"),
         (("tasks:resize", "--queue", "q", "--max-delay", "1x"), "invalid duration '1x' for --max-delay"),
         (("tasks:resize", "--queue", "q", "--url", "http://x"), "respmq://"),
+        (("tasks:resize", "--queue", "q", "--url", "127.0.0.1:1"), "'127.0.0.1:1' is no URL: respmq://HOST:PORT is "),
+        (("tasks:resize", "--queue", "q", "--queue", "r"), "a worker has one queue: start another one for 'r'"),
     ],
 )
 def test_what_can_go_wrong_is_said(

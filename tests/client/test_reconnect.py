@@ -452,3 +452,22 @@ async def test_a_lease_that_is_cancelled_when_its_connection_breaks_leaves_nothi
             assert await far.nack("jobs", message.lease, release=True)
         await eventually(nothing_leased, "nothing is leased")
         assert [message.attempt for message in await far.qpeek("jobs")] == [0, 0]
+
+
+async def test_a_broker_that_stays_away_is_warned_of(
+    far: Client, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not one that is restarted: that is no news."""
+    monkeypatch.setattr(line, "_FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(line, "_LONGEST_PAUSE", 0.001)
+    caplog.set_level("INFO", "respmq.client")
+    proxy.down()
+
+    def levels() -> list[str]:
+        return [record.levelname for record in caplog.records if record.message.startswith("no connection to ")]
+
+    await eventually(lambda: len(levels()) > 6, "it has tried again and again")
+    assert set(levels()[:3]) == {"INFO"}
+    assert levels()[6] == "WARNING"
+    proxy.up()
+    await far.list_queues()

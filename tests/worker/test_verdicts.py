@@ -317,3 +317,27 @@ async def test_a_plain_function_may_return_something_to_await(broker: Broker) ->
             await done.wait()
         worker.stop()
     assert broker.stats("jobs").acked == 1
+
+
+async def test_the_log_tells_of_what_comes_back_and_where_what_nobody_foresaw_was_raised(
+    broker: Broker, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    broker.declare_queue("jobs", QueueConfig(max_attempts=11))
+    broker.put("jobs", "x")
+
+    async def work(job: Delivery) -> None:
+        if job.attempt == 1:
+            raise SoftFailure("busy")
+        unforeseen(job)
+
+    def unforeseen(job: Delivery) -> None:
+        raise ValueError(job.body)
+
+    await run_for(1000, Worker(broker, "jobs", work, retry=EXACT))
+    (back,) = [record for record in caplog.records if "back in" in record.message]
+    assert back.message.endswith("of 'jobs' has failed in attempt 1, back in 10 s: busy")
+    (dead,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert dead.message.endswith("becomes a dead letter: ValueError: x")
+    assert dead.exc_text is not None
+    assert "in unforeseen" in dead.exc_text
