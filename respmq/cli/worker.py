@@ -47,10 +47,11 @@ def _seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> f
 
 def _alone(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> str:
     """The only one: of several, click would take the last one without a word."""
-    if len(values) > 1:
-        msg = f"a worker has one queue: start another one for '{values[1]}'"
+    queue, *others = values
+    if others:
+        msg = f"a worker has one queue: start another one for '{others[0]}'"
         raise click.BadParameter(msg, ctx=ctx, param=param)
-    return values[0]
+    return queue
 
 
 def _url(ctx: click.Context, param: click.Parameter, value: str) -> str:
