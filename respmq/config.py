@@ -353,7 +353,7 @@ def load_config(path: str | None, flags: Mapping[str, str], environment: Mapping
 
 
 def _check_variables(environment: Mapping[str, str]) -> None:
-    """Refuse variables that are nearly the name of a setting; others that begin alike may be anybody's.
+    """Refuse variables that are nearly the name of a setting, or a password; others that begin alike may be anybody's.
 
     Raises:
         ConfigError: there is one.
@@ -362,6 +362,9 @@ def _check_variables(environment: Mapping[str, str]) -> None:
     for variable in environment:
         if variable.startswith("RESPMQ_") and variable not in known:
             close = difflib.get_close_matches(variable, known, 1, _NEARLY)
+            if not close and "PASS" in variable:
+                # Whoever sets one believes that he is asked for it.
+                close = [variable_of("requirepass")]
             if close:
                 msg = f"unknown setting {variable} in the environment, did you mean {close[0]}?"
                 raise ConfigError(msg)

@@ -231,7 +231,12 @@ def test_the_demo_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("variable", "meant"), [("RESPMQ_MAXCLIENT", "RESPMQ_MAXCLIENTS"), ("RESPMQ_REQUIREPASSWORD", "RESPMQ_REQUIREPASS")]
+    ("variable", "meant"),
+    [
+        ("RESPMQ_MAXCLIENT", "RESPMQ_MAXCLIENTS"),
+        ("RESPMQ_REQUIREPASSWORD", "RESPMQ_REQUIREPASS"),
+        ("RESPMQ_PASSWORD", "RESPMQ_REQUIREPASS"),
+    ],
 )
 def test_a_mistyped_variable_is_refused(variable: str, meant: str) -> None:
     status, said = fail(env={variable: "5"})
