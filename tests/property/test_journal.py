@@ -68,7 +68,7 @@ class RecordedPlayer(Player):
 
 @pytest.mark.parametrize("part", range(4))
 def test_what_is_read_back_is_what_was_there(part: int) -> None:
-    search(itertools.islice(itertools.count(part, 4), examples(120)), RecordedPlayer)
+    search(itertools.islice(itertools.count(part, 4), examples(90)), RecordedPlayer)
 
 
 class JournaledTwins(Twins):
