@@ -99,7 +99,7 @@ def _redis_py_pipeline(address: _ADDRESS, protocol: int, queue: str) -> str:
 
 def _cli(address: _ADDRESS, protocol: int, *words: str, stdin: bytes | None = None) -> str:
     command = ["redis-cli", "-h", address[0], "-p", str(address[1])]
-    done = subprocess.run(  # noqa: S603
+    done = subprocess.run(  # noqa: S603 - redis-cli, with words of the vectors
         [*command, *(["-3"] if protocol == 3 else []), *words],
         input=stdin,
         stdin=subprocess.DEVNULL if stdin is None else None,

@@ -130,7 +130,7 @@ def _say_ready(config: Config, addresses: list[str]) -> None:
         lines.append("Time stands still; DEBUG ADVANCE moves it")
     lines.append(f"Try: {_redis_cli(config, addresses[0])} QDECLARE jobs")
     try:
-        print("\n".join(lines), flush=True)  # noqa: T201
+        print("\n".join(lines), flush=True)  # noqa: T201 - the banner is what a program prints
     except OSError:
         # Whoever started the server doesn't read what it says.
         return
@@ -140,6 +140,6 @@ def _redis_cli(config: Config, address: str) -> str:
     """How to reach the server from this machine."""
     host, _, port = address.rpartition(":")
     command = f"redis-cli -p {port}"
-    if host not in {"127.0.0.1", "0.0.0.0"}:  # noqa: S104
+    if host not in {"127.0.0.1", "0.0.0.0"}:  # noqa: S104 - compared, not listened on
         command += f" -h {host.strip('[]')}"
     return command + " --askpass" if config.requirepass else command

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _HEX3 = [b"%03x" % i for i in range(4096)]
 _COUNTER_LIMIT = 1 << 24
+#: Where the last 12 bits of the counter and the mark begin.
+_LOW_START = 17
 _MARK_START = 20
 _ID_LENGTH = 32
 
@@ -53,16 +55,11 @@ class IdMaker:
 
     def make_run(self, now: int, count: int) -> list[bytes]:
         """New ids, as `ids_from` tells them from the first: `count` of them (not 0), or what a millisecond has left."""
-        ids = [self.make(now)]
-        mark = self._mark
-        start = self._counter
-        end = min(start + count - 1, _COUNTER_LIMIT)
-        for counter in range(start, end):
-            low = counter & 4095
-            if low == 0:
-                self._block = b"%012x7%03x8" % (self._millis, counter >> 12)
-            ids.append(self._block + _HEX3[low] + mark)
-        self._counter = end
+        first = self.make(now)
+        count = min(count, _COUNTER_LIMIT - self._counter + 1)
+        ids = ids_from(first, count)
+        self._counter += count - 1
+        self._block = ids[-1][:_LOW_START]
         return ids
 
     @property
@@ -131,7 +128,7 @@ def ids_from(first: bytes, count: int) -> list[bytes]:
         ValueError: no maker can have made `first`.
     """
     start, mark = first[:13], first[_MARK_START:]
-    number = int(first[13:16] + first[17:_MARK_START], 16)
+    number = int(first[13:16] + first[_LOW_START:_MARK_START], 16)
     if number + count > _COUNTER_LIMIT:
         msg = f"a millisecond has no {count} ids from {first!r} on"
         raise ValueError(msg)

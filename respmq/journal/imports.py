@@ -236,7 +236,7 @@ def _read_queue(value: dict[str, Any]) -> QueueImage:
     if len(bytes.fromhex(mark.decode())) != _MARK_SIZE or len(last_id) not in {0, ID_SIZE}:
         msg = f"'{quote(mark)}' and '{quote(last_id)}' are no mark and no id made with it"
         raise ValueError(msg)
-    patterns = {_bytes(pattern): None for pattern in value["bindings"]}
+    patterns = {_bytes(pattern): None for pattern in _array(value["bindings"])}
     for pattern in patterns:
         check_pattern(pattern)
     return QueueImage(
@@ -245,26 +245,50 @@ def _read_queue(value: dict[str, Any]) -> QueueImage:
         _read_settings(value["settings"]),
         mark,
         last_id,
-        Counters(**{field: _number(count, 0) for field, count in value["counters"].items()}),
-        window={_bytes(id): _number(put) for id, put in _pairs(value["remembered"])},
+        _read_counters(value["counters"]),
+        window={_short(id): _number(put) for id, put in _pairs(value["remembered"])},
         patterns=patterns,
-        requests={
-            (_bytes(user), _bytes(key)): [(number, _bytes(token)) for number, token in leased]
-            for user, key, leased in value["requests"]
-        },
+        requests=_read_requests(value["requests"]),
     )
 
 
-def _read_settings(value: dict[str, Any]) -> QueueSettings:
-    fields = {field.name: field for field in dataclasses.fields(QueueSettings)}
-    for name in value:
-        if name not in fields:
-            msg = f"there is no setting {name!r}, only {', '.join(fields)}"
+def _read_requests(value: object) -> dict[tuple[bytes, bytes], list[tuple[int, bytes]]]:
+    requests: dict[tuple[bytes, bytes], list[tuple[int, bytes]]] = {}
+    for item in _array(value):
+        parts = _array(item)
+        if len(parts) != len(("user", "key", "leases")):
+            msg = f"{json.dumps(item)} is no request: user, key and an array of pairs of queue and lease"
             raise ValueError(msg)
-    for field in fields.values():
+        user, key, leases = parts
+        leased = [(_number(number, 1, _MOST_32), _short(token)) for number, token in _pairs(leases)]
+        requests[_bytes(user), _bytes(key)] = leased
+    return requests
+
+
+def _read_counters(value: dict[str, Any]) -> Counters:
+    _check_keys(value, Counters, "counter")
+    return Counters(**{name: _number(count, 0) for name, count in value.items()})
+
+
+def _check_keys(value: dict[str, Any], kind: type, what: str) -> None:
+    """See that there is no key but the fields of a dataclass.
+
+    Raises:
+        ValueError: there is one.
+    """
+    known = [field.name for field in dataclasses.fields(kind)]
+    for name in value:
+        if name not in known:
+            msg = f"there is no {what} {name!r}, only {', '.join(known)}"
+            raise ValueError(msg)
+
+
+def _read_settings(value: dict[str, Any]) -> QueueSettings:
+    _check_keys(value, QueueSettings, "setting")
+    for field in dataclasses.fields(QueueSettings):
         given = value.get(field.name, field.default)
         if field.name == "overflow":
-            right = given in {"REJECT", "DROPHEAD"}
+            right = given in ("REJECT", "DROPHEAD")
         elif field.name == "retry_jitter":
             right = type(given) in {int, float} and 0 <= given <= 1
         else:
@@ -278,7 +302,10 @@ def _read_settings(value: dict[str, Any]) -> QueueSettings:
 
 def _read_message(value: dict[str, Any]) -> Message:
     headers = {_bytes(name): _bytes(text) for name, text in _pairs(value["headers"])}
-    attachments = tuple(_bytes(attachment) for attachment in value["attachments"])
+    attachments = tuple(_bytes(attachment) for attachment in _array(value["attachments"]))
+    if not isinstance(value["announcement"], bool):
+        msg = f"announcement is true or false, not {json.dumps(value['announcement'])}"
+        raise TypeError(msg)
     extra = None
     if headers or attachments or value["ttl"] is not None or value["announcement"]:
         extra = Extra(headers, attachments, None if value["ttl"] is None else _number(value["ttl"], 1))
@@ -318,10 +345,17 @@ def _bytes(value: object) -> bytes:
     raise ValueError(msg)
 
 
+def _array(value: object) -> list[object]:
+    if not isinstance(value, list):
+        msg = f"{json.dumps(value)} is no array"
+        raise TypeError(msg)
+    return cast("list[object]", value)
+
+
 def _pairs(value: object) -> list[tuple[object, object]]:
-    items = cast("list[object]", value) if isinstance(value, list) else [value]
-    pairs = [cast("list[object]", item) for item in items if isinstance(item, list)]
-    if len(pairs) < len(items) or any(len(pair) != len(("name", "value")) for pair in pairs):
-        msg = f'{json.dumps(value)} is no array of pairs, such as [["name","value"]]'
-        raise ValueError(msg)
+    pairs = [_array(item) for item in _array(value)]
+    for pair in pairs:
+        if len(pair) != len(("name", "value")):
+            msg = f'{json.dumps(pair)} is no pair, such as ["name","value"]'
+            raise ValueError(msg)
     return [(name, text) for name, text in pairs]

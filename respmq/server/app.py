@@ -239,6 +239,18 @@ def make_reactor(config: Config, listeners: list[socket.socket], notice: Notice)
     return state, Reactor(state, listeners, clock)
 
 
+def spare_collector() -> None:
+    """Let Python's garbage collector look at few objects at a time.
+
+    Broker state has no reference cycles, so there is nothing to find in it; a full collection over a million messages
+    would stop every client for a third of a second. So would one of the middle generation, which grows as messages are
+    put, if it were collected less often.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 3, 1_000_000)
+
+
 async def serve(
     config: Config,
     listeners: list[socket.socket],
@@ -257,12 +269,7 @@ async def serve(
         JournalError: the folder of the journal can't be used, or what is in it is damaged.
     """
     state, reactor = make_reactor(config, listeners, notice)
-    # Broker state has no reference cycles, so the collector has nothing to find in it; a full collection over a
-    # million messages would stop every client for a third of a second. So would one of the middle generation, which
-    # grows as messages are put, if it were collected less often.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(10_000, 3, 1_000_000)
+    spare_collector()
     failed: JournalError | None = None
     async with trio.open_nursery() as nursery:
         stop = Stop(state, reactor, nursery)

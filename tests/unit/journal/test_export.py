@@ -226,11 +226,21 @@ END = '{"type":"end"}'
             "exchange 'x' is bound to queue number 9, which isn't there",
         ),
         ([FIRST, described(number=1), exchange_line(bindings=[[1, "a*b"]])], "line 3: invalid pattern 'a*b'"),
-        ([FIRST, exchange_line(bindings={"1": "a"})], 'line 2: {"1": "a"} is no array of pairs'),
+        ([FIRST, exchange_line(bindings={"1": "a"})], 'line 2: {"1": "a"} is no array'),
+        ([FIRST, exchange_line(bindings=[[1]])], "line 2: [1] is no pair"),
+        ([FIRST, described(bindings="a.b")], 'line 2: "a.b" is no array'),
+        ([FIRST, described(requests=[["user", "key"]])], "is no request: user, key and an array of pairs"),
+        ([FIRST, described(requests=[["user", "key", [["1", "token"]]]])], "line 2: '1' is no whole number from 1 to "),
+        (
+            [FIRST, described(requests=[["user", "key", [[1, "x" * 256]]]])],
+            "line 2: an id or a token has 1 to 255 bytes",
+        ),
+        ([FIRST, described(remembered=[["x" * 256, 1]])], "line 2: an id or a token has 1 to 255 bytes, not 256"),
+        ([FIRST, described(number=1), message_line(announcement=1)], "line 3: announcement is true or false, not 1"),
         ([FIRST, described(bindings=["a*"])], "line 2: invalid pattern 'a*'"),
         ([FIRST, described(number=1), message_line(body=5)], 'line 3: 5 is neither text nor {"base64": "..."}'),
         ([FIRST, described(number=1), message_line(body={"to": "ann"})], 'line 3: {"to": "ann"} is neither text nor'),
-        ([FIRST, described(number=1), message_line(headers={"a": "b"})], 'line 3: {"a": "b"} is no array of pairs'),
+        ([FIRST, described(number=1), message_line(headers={"a": "b"})], 'line 3: {"a": "b"} is no array'),
         (
             [FIRST, described(number=1), dead_line(reason="foo")],
             "line 3: 'foo' is no possible reason: one of max_attempts,",
@@ -258,7 +268,7 @@ END = '{"type":"end"}'
         ),
         ([FIRST, described(settings={"retry_delay": 9_000, "max_retry_delay": 1_000})], "MAXRETRYDELAY 1s is below"),
         ([FIRST, described(name=None)], "line 2: "),
-        ([FIRST, described(counters={"unheard": 1})], "line 2: "),
+        ([FIRST, described(counters={"unheard": 1})], "line 2: there is no counter 'unheard', only entered, "),
     ],
 )
 def test_wrong_lines_are_told_with_their_number(lines: list[str], text: str) -> None:
