@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import time
@@ -23,6 +24,8 @@ REDIS = shutil.which("redis-server")
 @pytest.fixture(scope="module")
 def redis_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     if REDIS is None:
+        if os.environ.get("RESPMQ_REQUIRE_CLIENTS") == "1":
+            pytest.fail("RESPMQ_REQUIRE_CLIENTS=1, but redis-server is not installed")
         pytest.skip("redis-server is not installed")
     version = subprocess.run([REDIS, "--version"], capture_output=True, text=True, check=True).stdout
     if " v=7.0." not in version:
